@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from lancekit._guessed_parts import ARGUMENTS_OF_PARTS, OPERATORS_OF_PARTS, PARTS, Lines
 from lancekit._guessed_parts import CLEANUP as _CLEANUP
 from lancekit._guessed_parts import COMPACT as _COMPACT
+from lancekit._guessed_parts import UPSERT as _UPSERT
 
 _SORTED = "lk.sql('SELECT * FROM ds ORDER BY $number')"
 _GROUPED = "lk.sql('SELECT $text, $mean FROM ds GROUP BY $text')"
@@ -21,9 +22,6 @@ _TOP = "ds['$text'].statistics().top"
 _NULLS = "ds['$number'].statistics().nulls"
 RENAME = "ds.alter_columns({'path': '$number', 'name': 'new_name'})"
 _CAST = "ds.alter_columns({'path': '$number', 'data_type': pa.float32()})"
-_UPSERT = (
-    "ds.merge_insert('$key').when_matched_update_all().when_not_matched_insert_all().execute(df)"
-)
 
 #: the lines of unknown attributes, by class
 NAMES: Mapping[str, Lines] = {

@@ -12,6 +12,8 @@ from difflib import get_close_matches
 from operator import attrgetter
 from string import Template
 
+import pyarrow as pa
+
 from lancekit._guessed_names import ARGUMENTS, NAMES, OPERATORS, RENAME, VALUES
 from lancekit._guessed_parts import Lines
 from lancekit._legible import shown
@@ -138,10 +140,9 @@ _EXAMPLES = {"key": "id", "number": "price", "text": "name"}
 def _columns(of: object) -> dict[str, str]:
     """Return the placeholders' values: columns of a handle, a column, or what holds a handle."""
     found, numeric = dict(_EXAMPLES), True
-    if (snapshot := _snapshot_of(of)) is not None:
-        schema = attrgetter("manifest.schema")(snapshot)
-        fields = {f.name: f.logical_type for f in schema.fields if f.name.isidentifier()}
-        key = [field.name for field in schema.primary_key]
+    if (types_and_key := _types_and_key(of)) is not None:
+        fields, key = types_and_key
+        fields = {name: kind for name, kind in fields.items() if name.isidentifier()}
         names = list(fields) or ["x"]
         others = [name for name in names if name not in key] or names
         numbers = [name for name in others if fields.get(name) in _NUMBERS]
@@ -150,8 +151,9 @@ def _columns(of: object) -> dict[str, str]:
         found["number"] = (numbers or others)[0]
         found["text"] = next((name for name in names if fields.get(name) in _TEXTS), names[0])
     number = found["number"]
-    column = getattr(of, "path", number)
-    version = getattr(of, "version", 1)
+    known = dir(of)  # other names raise an error with a line
+    column = getattr(of, "path") if "path" in known else number  # noqa: B009
+    version = getattr(of, "version") if "version" in known else 1  # noqa: B009
     return {
         **found,
         "column": column,
@@ -165,14 +167,25 @@ def _columns(of: object) -> dict[str, str]:
         "version": str(version if isinstance(version, int) else 1),
         "tag": "name",
         "branch": "name",
+        "index": "name",
         "value": "1",
     }
 
 
-def _snapshot_of(of: object) -> object:
+def _types_and_key(of: object) -> tuple[dict[str, str], list[str]] | None:
+    """Return the types of columns by name, and the key columns; ``None`` if they are unknown."""
     held = getattr(of, "__dict__", {})
+    if isinstance(schema := held.get("schema"), pa.Schema):  # of the result of SQL
+        return {field.name: str(field.type) for field in schema}, []
     holders = (held, *(vars(held[name]) for name in ("_handle", "_dataset") if name in held))
-    return next((one["_snapshot"] for one in holders if "_snapshot" in one), None)
+    found = next((one["_snapshot"] for one in holders if "_snapshot" in one), None)
+    if found is None and "_plan" in held:
+        found = held["_plan"].new  # of a diff
+    if found is None:
+        return None
+    stored = attrgetter("manifest.schema")(found() if callable(found) else found)
+    key = [field.name for field in stored.primary_key]
+    return {field.name: field.logical_type for field in stored.fields}, key
 
 
 def _is_numeric(of: object, numeric: bool) -> bool:

@@ -204,7 +204,7 @@ class PredicateError(InvalidArgumentError, RuntimeError):
 
 
 class RowOutOfRangeError(InvalidArgumentError, IndexError, OverflowError):
-    """A row position outside of the dataset."""
+    """A position outside of the rows of a dataset, or of a list of versions."""
 
 
 class RowNotFoundError(RowOutOfRangeError, NotImplementedError):

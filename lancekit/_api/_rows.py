@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
-from lancekit._arguments.checks import check_count, check_names
+from lancekit._arguments.checks import check_count
 from lancekit._checked import checked_methods
 from lancekit._defaults import CONFLICT_RETRIES, RETRY_TIMEOUT
 from lancekit.errors import InvalidArgumentError
@@ -175,12 +175,12 @@ class Rows(Handle):
         >>> ds.to_table()["id"].to_pylist()
         [1, 2]
         """
-        from lancekit._api.merge_builder import MergeInsertBuilder
+        from lancekit._api.merge_builder import MergeInsertBuilder, merge_keys
         from lancekit._api.write_settings import check_schema_mode
         from lancekit._format.paths import find_field, spelled
 
         schema = self._snapshot.manifest.schema
-        names = tuple(spelled(schema, name) for name in check_names("on", on))
+        names = tuple(spelled(schema, name) for name in merge_keys(schema.to_arrow().names, on))
         names = names or tuple(f.name for f in schema.primary_key)
         if not names:
             raise InvalidArgumentError(

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lancekit import _arrow_kernels as ak
 from lancekit._api._handle import Handle
 from lancekit._api.answer import Answer
+from lancekit._api.hinting import hinting_operators
 from lancekit._api.listed import FramedByName
 from lancekit._api.scanner import scan_of
 from lancekit._arguments.checks import check_count
@@ -105,6 +106,7 @@ class ConstraintRun(Displayed):
         return f"ConstraintRun(version {self.version}: {found or 'no constraints'})"
 
 
+@hinting_operators("__call__ __getitem__ __delitem__ __setitem__")
 @checked_methods
 class Constraints(FramedByName):
     """The constraints of a table; `LanceDataset.constraints` returns them.

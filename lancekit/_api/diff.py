@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lancekit._api._handle import Handle
 from lancekit._api.diff_rows import ChangedRow, DiffRows, labels_of
+from lancekit._api.hinting import Hinting, hinting_operators
 from lancekit._api.scanner import scan_of
 from lancekit._arguments.checks import check_count
 from lancekit._arguments.scan import ScanArguments
@@ -27,7 +28,7 @@ from lancekit._picture import Picture, draw
 from lancekit._pipeline.diff.fragments import ColumnPair
 from lancekit._pipeline.diff.row_values import read_changed
 from lancekit._pipeline.engine import choose_engine, spark_engine
-from lancekit._pipeline.frames import exact_frame
+from lancekit._pipeline.frames import exact_frame, polars_frame
 from lancekit._scan.expressions.objects import Filter
 from lancekit._scan.fragment_rows import default_batch_rows
 from lancekit._scan.fragments.rebatch import combined
@@ -36,13 +37,14 @@ from lancekit.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
 
     from lancekit._operations.common.results import ApplyResult
     from lancekit._operations.explain.explanation import Explanation
 
 
 @dataclass(frozen=True, slots=True)
-class DiffCounts:
+class DiffCounts(Hinting):
     """The numbers of changed and unchanged rows; ``dict(counts)`` has them by name.
 
     Attributes
@@ -85,8 +87,9 @@ class SchemaChanges:
         return any(getattr(self, field.name) for field in fields(self))
 
 
+@hinting_operators("__iter__ __getitem__ __array__")
 @checked_methods
-class DatasetDiff(Displayed):
+class DatasetDiff(Displayed, Hinting):
     """The difference between two versions; `LanceDataset.diff` makes it, without reading rows.
 
     The rows are compared once, when a result first needs them.  The card compares them if that
@@ -164,6 +167,14 @@ class DatasetDiff(Displayed):
         _ = self.counts
         return self
 
+    def __len__(self) -> int:
+        """Return the number of changed rows, which are compared first."""
+        return self.counts.inserted + self.counts.deleted + self.counts.updated
+
+    def __bool__(self) -> bool:
+        """Return True if rows or columns differ."""
+        return bool(self.schema) or len(self) > 0
+
     @cached_property
     def counts(self) -> DiffCounts:
         """The numbers of inserted, deleted, updated and unchanged rows."""
@@ -240,6 +251,13 @@ class DatasetDiff(Displayed):
     def to_pandas(self, *, names: Literal["lance", "delta"] = "lance") -> pd.DataFrame:
         """Return the changed rows as a pandas DataFrame; see `to_batches`."""
         return exact_frame(self.to_table(names=names), {})
+
+    def to_polars(self, *, names: Literal["lance", "delta"] = "lance") -> pl.DataFrame:
+        """Return the changed rows as a Polars DataFrame; see `to_batches`."""
+        return polars_frame(self.to_table(names=names))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_table().__arrow_c_stream__(requested_schema)
 
     def to_spark(self, *, names: Literal["lance", "delta"] = "lance") -> Any:
         """Return the changed rows as a Spark DataFrame, read on the executors; see `to_batches`.

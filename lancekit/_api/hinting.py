@@ -46,6 +46,7 @@ def _refused(kind: type, name: str) -> Callable[..., object]:
         if name in ("__eq__", "__ne__") and isinstance(others[0], kind):
             return NotImplemented  # compared by identity
         shown = dict(zip(("item", "value"), map(str, others), strict=False))
+        shown |= {"shown": repr(others[0])} if others else {}
         symbol = _SYMBOLS.get(name, "")
         if others and symbol:
             value = f"'{others[0]}'" if isinstance(others[0], str) else str(others[0])

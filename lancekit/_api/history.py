@@ -24,7 +24,7 @@ from lancekit._provenance import Provenance
 from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import VersionListing, at_once, list_versions, timed
 from lancekit._versions.snapshot import Snapshot, load_snapshot
-from lancekit.errors import LancekitError
+from lancekit.errors import InvalidTypeError, LancekitError, RowOutOfRangeError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -373,12 +373,24 @@ class History(Displayed, Hinting, Sequence[Version]):
     def __getitem__(self, index: int) -> Version: ...
     @overload
     def __getitem__(self, index: slice) -> History: ...
-    def __getitem__(self, index: int | slice) -> Version | History:
+    def __getitem__(self, index: int | slice | str) -> Version | History:
         if isinstance(index, slice):
             part = copy(self)
             part._numbers = self._numbers[index]
             return part
-        return self._version(self._numbers[index])
+        if isinstance(index, str):
+            raise InvalidTypeError(
+                f"Versions have positions, not names, got {index!r}.",
+                hint=f"Use ds.checkout_version({index!r}) for a tag.",
+            )
+        try:
+            return self._version(self._numbers[index])
+        except IndexError:
+            raise RowOutOfRangeError(
+                f"There is no version at position {index}: the history has {len(self)}.",
+                hint=f"Use ds.checkout_version({index}) for the version of this number.",
+                version=index,
+            ) from None
 
     def __iter__(self) -> Iterator[Version]:
         for start in range(0, len(self), _READ_TOGETHER):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
 from lancekit._api._merge_plans import MergePlans
-from lancekit._api.hinting import Hinting
+from lancekit._api.hinting import Hinting, hinting_operators
 from lancekit._api.write_settings import check_schema_mode
 from lancekit._arguments.checks import check_flag, check_items, check_list, check_names
 from lancekit._checked import checked_methods
@@ -31,15 +33,13 @@ from lancekit._scan.expressions.syntax import Syntax
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, PredicateError
 
-if TYPE_CHECKING:
-    pass
-
 #: the ways to write updated rows, under pylance's names
 _WRITE_MODES = ("auto", "rewrite_rows", "rewrite_columns")
 #: the values of ``keep``: which source row of a duplicate key to keep
 _DEDUPE: tuple[Kept, ...] = get_args(Kept)
 
 
+@hinting_operators("__call__")
 @checked_methods
 class MergeInsertBuilder(MergePlans, Displayed, Hinting):
     """Configures a merge-insert: the actions for matched, new and missing source rows.
@@ -387,6 +387,27 @@ class MergeInsertBuilder(MergePlans, Displayed, Hinting):
     ) -> tuple[Transaction, dict[str, int]]:
         """Write the files of the merge of batches, as in `execute_uncommitted`."""
         return self.execute_uncommitted(new_data)
+
+
+def merge_keys(columns: Sequence[str], on: object) -> tuple[str, ...]:
+    """Return the names of key columns; an error for rows, and for a condition as in Delta."""
+    if isinstance(on, Mapping) or hasattr(on, "columns"):
+        raise InvalidTypeError(
+            f"on must be names of key columns, got a {type(on).__name__}.",
+            hint="Pass rows to execute: ds.merge_insert('id').when_matched_update_all()"
+            ".when_not_matched_insert_all().execute(rows).",
+            argument="on",
+        )
+    names = check_names("on", on)
+    for name in names:
+        if "=" in name and name not in columns:
+            keys = [*dict.fromkeys(re.findall(r"(\w+)\s*=", name) or columns[:1])]
+            raise InvalidArgumentError(
+                f"on must be names of key columns, got a condition: {shown(name)}.",
+                hint=f"Use ds.merge_insert({keys if len(keys) > 1 else keys[0]!r}).",
+                argument="on",
+            )
+    return names
 
 
 def _of_target(tree: Syntax) -> Syntax:

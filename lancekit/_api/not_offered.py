@@ -115,7 +115,8 @@ def missing(owner: str, name: str, of: object = None) -> AttributeError:
         return AttributeError(absent)
     from lancekit._guesses import line_for
 
-    line = line_for(owner, name, of)
+    line, item = line_for(owner, name, of), _item(owner, name, of)
+    line = item or line if owner in ("Tags", "Branches") else line or item
     if reason := NOT_OFFERED.get(owner, {}).get(name):
         return NotOfferedAttributeError(
             f"{owner}.{name} is not supported: {reason}.",
@@ -126,13 +127,19 @@ def missing(owner: str, name: str, of: object = None) -> AttributeError:
     return UnknownNameError(f"{absent}.", hint=hint, attribute=name)
 
 
+def _item(owner: str, name: str, of: object) -> str:
+    """Return the line for an item of a container, or an empty text."""
+    items = getattr(of, "_items_by_name", None)
+    return f"{_VARIABLES[owner]}[{name!r}]" if items is not None and name in items() else ""
+
+
 def _hint(owner: str, name: str, of: object) -> str:
-    """Return a hint at an item, or at a name that is spelled similarly."""
+    """Return a hint at a name that is spelled similarly, or at the handle that a call moved."""
     from lancekit._guesses import similar
 
-    items, variable = getattr(of, "_items_by_name", None), _VARIABLES.get(owner, "")
-    if items is not None and name in items():
-        return f"Use {variable}[{name!r}]."
+    variable = _VARIABLES.get(owner, "")
+    if owner == "Answer" and name in dir(sys.modules["lancekit"].LanceDataset):
+        return f"Use ds.{name}: the call has moved ds, and returns no dataset."
     known = [one for one in dir(of) if not one.startswith("_")] if of is not None else _exported()
     close = similar(name, known)
     return f"Did you mean {variable or 'it'}.{close}?" if close else ""
@@ -152,6 +159,11 @@ _VARIABLES = {
     "DatasetOptimizer": "ds.optimize",
     "History": "ds.versions()",
     "Version": "ds.versions()[-1]",
+    "DatasetDiff": "d",
+    "TableIndices": "ds.indices",
+    "Constraints": "ds.constraints",
+    "SqlResult": "lk.sql(...)",
+    "Listed": "the list",
 }
 
 

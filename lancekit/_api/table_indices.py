@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from lancekit._api.hinting import hinting_operators
 from lancekit._api.listed import FramedByName
 from lancekit._operations.index.create import segments_of
 from lancekit._operations.index.describe import IndexCoverage, index_coverage
 from lancekit._versions.snapshot import Snapshot
 
 
+@hinting_operators("__call__ __delitem__ __setitem__")
 class TableIndices(FramedByName, Mapping[str, IndexCoverage]):
     """The indices of the handle's version, by name.
 

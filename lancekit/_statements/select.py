@@ -279,7 +279,7 @@ def _nothing(frame: object) -> pa.Table:
     raise AssertionError(frame)  # a local result has no frame
 
 
-@hinting_operators("__iter__ __getitem__")
+@hinting_operators("__iter__ __getitem__ __array__")
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SqlResult(Displayed, Hinting):
     """The rows of a SELECT: an Arrow table, or a Spark DataFrame that runs when rows are read.
@@ -364,6 +364,18 @@ class SqlResult(Displayed, Hinting):
     def columns(self) -> list[str]:
         """The names of the columns."""
         return self.schema.names
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and columns; on Spark this runs the query."""
+        return len(self), len(self.schema)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.schema.names
+
+    def to_batches(self) -> list[pa.RecordBatch]:
+        """Return the rows as Arrow batches."""
+        return self.to_table().to_batches()
 
     def to_spark(self) -> Any:
         """Return the rows as a Spark DataFrame; send the rows of a local result to Spark."""

@@ -87,3 +87,19 @@ def test_polars_shows_the_numbers_of_versions() -> None:
     found = pl.DataFrame(versions)  # reads the memory of dictionaries
     assert found["version"].to_list() == [1, 2, 3]
     assert "ds.versions().to_polars()" in str(found["timestamp"][0])
+
+
+def test_a_diff_has_a_length_and_a_truth_value() -> None:
+    ds = lk.write_dataset({"id": [1, 2]}, "memory://diff-length", primary_key="id")
+    ds.insert({"id": [3]})
+    assert (len(ds.diff(1)), bool(ds.diff(1)), bool(ds.diff(2))) == (1, True, False)
+    ds.add_columns({"x": "id"})
+    assert ds.diff(2)  # a new column
+
+
+def test_a_position_out_of_range_is_an_index_error() -> None:
+    versions = _table("positions").versions()
+    with pytest.raises(IndexError, match=r"position 7: the history has 3.*checkout_version\(7\)"):
+        versions[7]
+    with pytest.raises(TypeError, match=r"checkout_version\('first'\)"):
+        versions["first"]  # type: ignore[call-overload]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import operator
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -535,3 +537,30 @@ def test_mistakes_in_new_values(ds: lk.LanceDataset) -> None:
         ds.update({"x": object()})
     with pytest.raises(InvalidTypeError, match=r"pa\.field\('note'"):
         ds.add_columns({"note": None})
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (np.sqrt, "sqrt(`x`)"),
+        (np.isnan, "isnan(`x`)"),
+        (lambda x: np.add(1, x), "1 + `x`"),
+        (lambda x: np.int64(3) < x, "`x` > 3"),
+        (lambda x: np.float32(0.5) * x, "0.5 * `x`"),
+        (lambda x: x >= np.int8(3), "`x` >= 3"),
+        (lambda x: x.isin(1, 2), "`x` IN (1, 2)"),
+        (lambda x: x.cast(np.float32), "arrow_cast(`x`, 'Float32')"),
+        (lambda x: x.cast(np.dtype("int8")), "arrow_cast(`x`, 'Int8')"),
+        (lambda x: x.cast(pl.Int16), "arrow_cast(`x`, 'Int16')"),
+        (lambda x: x.cast(pl.Datetime("us")), "arrow_cast(`x`, 'Timestamp(Microsecond, None)')"),
+    ],
+)
+def test_functions_and_types_of_other_libraries(made: Callable[[Any], object], text: str) -> None:
+    assert str(made(lk.col("x"))) == text
+
+
+@pytest.mark.parametrize("made", [np.sin, len, lambda x: x > pl.col("y")])
+def test_what_expressions_do_not_have_is_answered(made: Callable[[Any], object]) -> None:
+    with pytest.raises(InvalidTypeError) as seen:
+        made(lk.col("x"))
+    assert seen.value.hint

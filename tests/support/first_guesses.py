@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.support.first_lines import Task, outcome, world
+from tests.support.guesses_of_parts import GUESSES_OF_PARTS
 
 __all__ = ["GUESSES", "Guess", "runs"]
 
@@ -177,12 +178,15 @@ GUESSES: dict[str, list[Guess]] = {
         *((f"lk.sql('SELECT * FROM ds').{name}()", "") for name in ("df", "pl", "fetchall", "to_pandas", "to_table")), *((f"lk.sql('SELECT * FROM ds').{name}()", "to_pandas()") for name in ("toPandas", "fetchdf", "fetch_df", "pandas")), *((f"lk.sql('SELECT * FROM ds').{name}()", "to_table()") for name in ("arrow", "to_arrow", "collect", "execute", "fetch_arrow_table")), ("lk.sql('SELECT * FROM ds').fetchone()", "fetchall()[0]"), ("lk.sql('SELECT * FROM ds').show()", "lk.sql("), ("lk.sql('SELECT * FROM ds').count()", "len("), ("len(lk.sql('SELECT * FROM ds'))", ""), ("list(lk.sql('SELECT * FROM ds'))", "fetchall()"), ("lk.sql('SELECT * FROM ds').columns", ""), ("lk.sql('SELECT * FROM ds').to_polars()", ""), ("lk.sql('SELECT * FROM ds').write_parquet('x')", "to_table()"), ("lk.sql('SELECT * FROM ds')['id']", "to_table()['column']"),
         ("lk.sql(f\"SELECT * FROM '{uri}'\")", ""), ("lk.sql('SELECT count(*) FROM df')", ""), ("lk.sql('SHOW TABLES')", ""),
     ],
+    **GUESSES_OF_PARTS,
 }  # fmt: skip
 
 
 def runs(line: str, folder: Path) -> str:
     """Return the error of a line, or an empty text if it runs."""
     names = world(folder)
+    exec("d = ds.diff(1)", names)
+    line = line.replace("lk.sql(...)", "lk.sql('SELECT * FROM ds')")
     try:
         exec(compile(line, "<line>", "exec"), names)
     except Exception as error:

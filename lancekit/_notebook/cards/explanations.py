@@ -164,6 +164,9 @@ def lsm_scanner_card(scanner: LsmScanner, _now: datetime) -> Card:
     )
 
 
+_NO_RULES = "none yet: call when_matched_update_all(), when_not_matched_insert_all() or others"
+
+
 def merge_builder_card(builder: MergeInsertBuilder, _now: datetime) -> Card:
     clauses, snapshot = builder._clauses, builder._handle._snapshot
     key = [field.name for field in snapshot.manifest.schema.primary_key]
@@ -173,7 +176,7 @@ def merge_builder_card(builder: MergeInsertBuilder, _now: datetime) -> Card:
         title=f"merge into {_of(snapshot)}",
         headline=(f"on {listing(clauses.on, options.display_columns)}", "not run yet"),
         facts=facts(
-            ("rules", clean("; ".join(in_words(clauses)))),
+            ("rules", clean("; ".join(in_words(clauses))) or _NO_RULES),
             ("key filter", "of inserted keys" if guarded and clauses.insert else ""),
             Fact("preview", ".preview(rows)", code=True),
             _run(".execute(rows)"),

@@ -242,7 +242,9 @@ def segments_of(snapshot: Snapshot, name: str) -> tuple[IndexMetadata, ...]:
         known = sorted({index.name for index in snapshot.indices if not index.is_system})
         raise IndexNotFoundError(
             f"There is no index {shown(name)} (index not found).",
-            hint=f"The indices are {', '.join(known)}." if known else "The version has no indices.",
+            hint=f"The indices are {', '.join(known)}."
+            if known
+            else "The version has no indices. ds.create_scalar_index('id', 'BTREE') creates one.",
             index=name,
         )
     return found

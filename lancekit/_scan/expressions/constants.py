@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from functools import singledispatch
@@ -74,10 +76,19 @@ def constant(value: object) -> Syntax:
     """
     if value is None or type(value).__name__ == "NAType":  # of pandas
         return Syntax("literal")
+    hint = "Pass a number, a text, bytes, a bool, a date, a time, a duration or None."
+    if isinstance(value, Mapping):
+        hint = "Use the fields of a struct one by one: lk.col('s').field('a') == 1."
     raise InvalidTypeError(
-        f"{shown(value)} is not a constant of SQL.",
-        hint="Pass a number, a text, bytes, a bool, a date, a time, a duration or None.",
+        f"{shown(value)} is not a constant of SQL.", hint=of_others(value) or hint
     )
+
+
+def of_others(value: object) -> str:
+    """Return a hint for an expression of Polars or Spark, or an empty text."""
+    library = type(value).__module__.partition(".")[0]
+    is_other = type(value).__name__ in ("Expr", "Column") and library in ("polars", "pyspark")
+    return f"Use lk.col('x') in place of a column of {library}." if is_other else ""
 
 
 def _typed(text: str, name: str) -> Syntax:
@@ -206,8 +217,18 @@ def _duration(count: int, unit: str) -> Syntax:
     return Syntax("call", (Syntax("literal", value=count), name), "arrow_cast")
 
 
-# ---- types
+# ---- functions of NumPy, and types
 
+#: the operators and methods for NumPy's functions, and those of the right operand
+UFUNCS: Mapping[str, str] = {
+    **{"add": "__add__ __radd__", "subtract": "__sub__ __rsub__", "power": "__pow__ __rpow__"},
+    **{"multiply": "__mul__ __rmul__", "divide": "__truediv__ __rtruediv__"},
+    **{"remainder": "__mod__ __rmod__", "equal": "__eq__ __eq__", "not_equal": "__ne__ __ne__"},
+    **{"less": "__lt__ __gt__", "less_equal": "__le__ __ge__", "greater": "__gt__ __lt__"},
+    **{"greater_equal": "__ge__ __le__", "bitwise_and": "__and__ __rand__", "invert": "__invert__"},
+    **{"bitwise_or": "__or__ __ror__", "negative": "__neg__", "absolute": "abs", "sqrt": "sqrt"},
+    **{"exp": "exp", "log": "log", "floor": "floor", "ceil": "ceil", "isnan": "is_nan"},
+}
 _PYTHON: Mapping[object, pa.DataType] = {
     bool: pa.bool_(),
     int: pa.int64(),
@@ -217,6 +238,19 @@ _PYTHON: Mapping[object, pa.DataType] = {
     date: pa.date32(),
     datetime: pa.timestamp("us"),
 }
+
+
+def _arrow_type(kind: object) -> object:
+    """Return the Arrow type for a type of Python, NumPy or Polars, and other values unchanged."""
+    with suppress(TypeError, ValueError, pa.ArrowException):  # no alias, or no key
+        if isinstance(kind, str):
+            return pa.type_for_alias(kind)
+        if isinstance(kind, np.dtype) or (isinstance(kind, type) and issubclass(kind, np.generic)):
+            return pa.from_numpy_dtype(np.dtype(kind))
+        if str(getattr(kind, "__module__", "")).startswith("polars."):
+            return sys.modules["polars"].Series([], dtype=kind).to_arrow().type
+        return _PYTHON.get(kind, kind)
+    return kind
 
 
 def cast_to(tree: Syntax, kind: object) -> Syntax:
@@ -234,10 +268,7 @@ def cast_to(tree: Syntax, kind: object) -> Syntax:
 
         if (named := type_name(kind)) is not None:
             return Syntax("CAST", (tree,), named)
-    try:
-        found = pa.type_for_alias(kind) if isinstance(kind, str) else _PYTHON.get(kind, kind)
-    except (TypeError, ValueError):  # no alias, or no key
-        found = kind
+    found = _arrow_type(kind)
     if not isinstance(found, pa.DataType):
         raise InvalidTypeError(
             f"An expression cannot be cast to {shown(kind)}.",

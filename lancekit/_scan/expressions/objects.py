@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from lancekit._checked import is_writable
 from lancekit._format.paths import show_path
 from lancekit._legible import shown
-from lancekit._scan.expressions.constants import cast_to, compared, constant
+from lancekit._scan.expressions.constants import UFUNCS, cast_to, compared, constant, of_others
 from lancekit._scan.expressions.syntax import Listed, Syntax, opposite
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, UnknownNameError
 
@@ -49,9 +49,6 @@ class Expression:
     _tree: Syntax
     _name: str
 
-    #: with it, ``numpy.int64(3) < lk.col("x")`` calls the operator of the expression
-    __array_ufunc__ = None
-
     def __init__(self, tree: Syntax, alias: str | None = None) -> None:
         self._tree = tree
         self._name = alias or ""
@@ -61,13 +58,11 @@ class Expression:
         def __getattr__(self, name: str) -> object:
             from lancekit._guesses import line_for
 
-            if name.startswith("_") or not (line := line_for("Expression", name)):
-                raise AttributeError(f"'Expression' object has no attribute {name!r}")
-            raise UnknownNameError(
-                f"'Expression' object has no attribute {name!r}.",
-                hint=f"Use {line}.",
-                attribute=name,
-            )
+            absent = f"'Expression' object has no attribute {name!r}"
+            if name.startswith("_"):
+                raise AttributeError(absent)
+            line = line_for("Expression", name, column=self.name or "x")
+            raise UnknownNameError(f"{absent}.", hint=line and f"Use {line}.", attribute=name)
 
     @property
     def sql(self) -> Unbound:
@@ -102,6 +97,17 @@ class Expression:
 
     def __iter__(self) -> NoReturn:
         raise _no_word(self, "has no items")
+
+    def __len__(self) -> NoReturn:
+        raise _no_operator("len()", "Write .length().")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, _: str, *inputs: object, **__: object) -> object:
+        """Call the operator or the method of a function of NumPy, such as ``np.sqrt``."""
+        first = inputs[0] is self
+        name = UFUNCS.get(ufunc.__name__, "").partition(" ")[0 if first else 2]
+        if not name:
+            raise _no_operator(f"np.{ufunc.__name__}", "Use methods: lk.col('x').sqrt().")
+        return getattr(self, name)(*(inputs[1:] if first else inputs[:1]))
 
     def __hash__(self) -> int:
         raise _no_word(self, "cannot be a key: == joins two expressions, and compares no text")
@@ -220,6 +226,10 @@ class Expression:
             return Expression(Syntax("IN", (self._tree, *items)))
         listed = Listed([item.value for item in items], [0] * len(items))
         return Expression(Syntax("IN", (self._tree,), listed))
+
+    def isin(self, *values: Any) -> Expression:
+        """Return a condition as `is_in` does, for a list or for several values."""
+        return self.is_in(values[0] if len(values) == 1 else values)
 
     def between(self, low: object, high: object) -> Expression:
         """Return a condition: the value is at least `low` and at most `high`.
@@ -399,7 +409,6 @@ class Expression:
     isNull = is_null  # noqa: N815
     isNotNull = is_not_null  # noqa: N815
     isNaN = is_nan  # noqa: N815
-    isin = is_in
     is_between = between
     eqNullSafe = eq_missing  # noqa: N815
     startswith = starts_with
@@ -463,7 +472,8 @@ def _chain(kind: str, *sides: object) -> Expression:
         if not isinstance(side, Expression | bool | np.bool_):
             raise InvalidTypeError(
                 f"{'&' if kind == 'AND' else '|'} joins conditions, got {shown(side)}.",
-                hint="Put each comparison in parentheses: (lk.col('x') > 3) & (lk.col('y') < 5).",
+                hint=of_others(side)
+                or "Put each comparison in parentheses: (lk.col('x') > 3) & (lk.col('y') < 5).",
             )
         tree = _operand(side)
         parts += tree.parts if tree.kind == kind else (tree,)

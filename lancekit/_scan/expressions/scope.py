@@ -189,7 +189,9 @@ class Scope:
         except FAILURES as error:
             kinds = ", ".join(str(arg.type) for arg in args)
             message = f"{label} does not work on {kinds}: {reason(error)}."
-            raise self.fail(expr.at.position, message) from error
+            is_text = label == "+" and any(str(arg.type).endswith("string") for arg in args)
+            hint = "Join texts with ||, or with lk.col('x').concat(...)." if is_text else ""
+            raise self.fail(expr.at.position, message, hint) from error
         expr = replace(expr, type=example.type)
         return Bound(expr=expr, example=example, position=expr.at.position)
 

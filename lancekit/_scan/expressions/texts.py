@@ -121,7 +121,8 @@ def value_sql(value: object, column: str = "") -> str:
     """
     if isinstance(value, str):
         return value
-    if hasattr(type(value), "__len__") and not isinstance(value, bytes | bytearray | memoryview):
+    one = bytes | bytearray | memoryview | Expression
+    if hasattr(type(value), "__len__") and not isinstance(value, one):
         # pandas would take one value for each row
         raise InvalidTypeError(
             f"The value of column {column!r} must be SQL text, an expression or a constant, got "
