@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import pickle
 import re
 import signal
@@ -319,6 +320,7 @@ def test_a_put_that_waits_is_not_written(tmp_path: Any) -> None:
     assert sorted(ids) == [1, 2, 4]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a finalizer
 def test_an_upsert_that_waits_for_its_turn_is_not_written(tmp_path: Any) -> None:
     ds = lk.write_dataset({"id": [1]}, tmp_path / "d.lance", primary_key="id")
     ds.initialize_mem_wal(unsharded=True)
@@ -333,11 +335,15 @@ def test_an_upsert_that_waits_for_its_turn_is_not_written(tmp_path: Any) -> None
     thread = threading.Thread(target=puts)
     thread.start()
     said = ""
-    while thread.is_alive() and "was still waiting and was not written" not in said:
+    for after in itertools.cycle(range(1, 40)):  # milliseconds: some are in the wait
+        if not thread.is_alive() or "was still waiting and was not written" in said:
+            break
         try:
-            threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
+            timer = threading.Timer(after / 1000, signal.raise_signal, [signal.SIGINT])
+            timer.start()
             ds.mem_wal_upsert({"id": [3]})
-            time.sleep(0.3)
+            timer.join()
+            time.sleep(0.01)
         except KeyboardInterrupt as stop:
             said = note(stop) if hasattr(stop, "__notes__") else ""
     done.set()
