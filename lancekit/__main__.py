@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import ClassVar, NoReturn
 
-from lancekit import LanceDataset, dataset
+from lancekit import CleanupExplanation, LanceDataset, dataset
 from lancekit.dataset import DatasetDiff
 from lancekit.errors import InvalidArgumentError, LancekitError
 
@@ -30,7 +32,10 @@ def _show(ds: LanceDataset, given: argparse.Namespace) -> None:
 
 
 def _diff(ds: LanceDataset, given: argparse.Namespace) -> None:
-    print(_compared(ds, given.old, given.new))
+    old, new = given.old, given.new
+    if isinstance(old, str) and ".." in old:  # as in git: 1..2
+        old, new = (version(part) for part in re.split(r"\.\.+", old, maxsplit=1))
+    print(_compared(ds, old, new))
 
 
 def _compared(ds: LanceDataset, old: Reference | None, new: Reference | None) -> DatasetDiff:
@@ -42,29 +47,41 @@ def _compared(ds: LanceDataset, old: Reference | None, new: Reference | None) ->
     return found
 
 
-def _tags(ds: LanceDataset, _: argparse.Namespace) -> None:
-    print(ds.tags)
-
-
-def _branches(ds: LanceDataset, _: argparse.Namespace) -> None:
-    print(ds.branches)
-
-
 def _undo(ds: LanceDataset, given: argparse.Namespace) -> None:
     print(_compared(ds, None, None))
     _confirm("Commit the version before again, as the newest?", given)
+    if ds.latest_version != ds.version:
+        raise _changed("undo", given)
     ds.undo()
     print(ds.versions()[-1])
 
 
 def _cleanup(ds: LanceDataset, given: argparse.Namespace) -> None:
-    older, retain = given.days, given.retain
-    plan = ds.explain_cleanup_old_versions(older, retain, error_if_tagged_old_versions=False)
+    plan = _cleanup_plan(ds, given)
     print(plan)
     if not plan.stats.old_versions and not plan.stats.bytes_removed:
         return
     _confirm("Remove these versions and files for ever?", given)
-    print(ds.cleanup_old_versions(older, retain, error_if_tagged_old_versions=False))
+    if _cleanup_plan(ds, given).candidate_files != plan.candidate_files:
+        raise _changed("cleanup", given)
+    print(plan.apply())
+
+
+def _cleanup_plan(ds: LanceDataset, given: argparse.Namespace) -> CleanupExplanation:
+    return ds.explain_cleanup_old_versions(
+        given.days,
+        given.retain,
+        error_if_tagged_old_versions=False,
+        include_files=True,
+        max_files=sys.maxsize,
+    )
+
+
+def _changed(command: str, given: argparse.Namespace) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "Nothing was changed: the dataset has changed since the plan was shown.",
+        hint=f"See the new plan: {_PROGRAM} {command} {given.path}",
+    )
 
 
 def _check(ds: LanceDataset, given: argparse.Namespace) -> None:
@@ -114,62 +131,101 @@ class _Command:
     run: Callable[[LanceDataset, argparse.Namespace], None]
     about: str
     flags: Flags
+    example: str = ""
 
 
+_PROGRAM = "python -m lancekit"
 _VERSION = "a number, a tag, or branch:number"
-_YES: Flags = {"--yes": {"action": "store_true", "help": "do not ask"}}
+_YES: Flags = {"-y --yes": {"action": "store_true", "help": "do not ask"}}
+_AT: Flags = {
+    "version": {"nargs": "?", "type": version, "default": argparse.SUPPRESS, "help": _VERSION}
+}
 _COMMANDS: Mapping[str, _Command] = {
-    "log": _Command(
-        _log,
-        "show the versions, newest first",
-        {"-n": {"dest": "number", "type": count, "default": 20, "help": "how many (20)"}},
-    ),
-    "show": _Command(
-        _show,
-        "show schema, rows and size of a version",
-        {"--rows": {"type": count, "help": "also print this many rows"}},
-    ),
-    "diff": _Command(
-        _diff,
-        "show the rows that differ between two versions",
-        {
-            "old": {"nargs": "?", "type": version, "help": f"{_VERSION}; else the one before"},
-            "new": {"nargs": "?", "type": version, "help": f"{_VERSION}; else the newest"},
-        },
-    ),
-    "tags": _Command(_tags, "show the tags", {}),
-    "branches": _Command(_branches, "show the branches", {}),
-    "undo": _Command(_undo, "take the newest change back, in a new version", _YES),
-    "cleanup": _Command(
-        _cleanup,
-        "remove old versions, and files that no version needs",
-        {
-            "--days": {"type": days, "help": "versions older than this (14)"},
-            "--retain": {"type": count, "help": "keep this many of the newest versions"},
-            **_YES,
-        },
-    ),
-    "check": _Command(
-        _check,
-        "check that all files exist and can be read",
-        {"--deep": {"action": "store_true", "help": "read every value"}},
-    ),
+    "log": _Command(_log, "show the versions, newest first", {
+        "-n": {"dest": "number", "type": count, "default": 20, "help": "how many (20)"}, **_AT,
+    }, "-n 5"),
+    "show": _Command(_show, "show schema, rows and size of a version", {
+        "--rows": {"type": count, "help": "also print this many rows"}, **_AT,
+    }, "jan --rows 5"),
+    "diff": _Command(_diff, "show the rows that differ between two versions", {
+        "old": {"nargs": "?", "type": version, "help": f"{_VERSION}; else the one before"},
+        "new": {"nargs": "?", "type": version, "help": f"{_VERSION}; else the newest"},
+    }, "1 2"),
+    "tags": _Command(lambda ds, _: print(ds.tags), "show the tags", {}),
+    "branches": _Command(lambda ds, _: print(ds.branches), "show the branches", {}),
+    "undo": _Command(_undo, "take the newest change back, in a new version", _YES, "--yes"),
+    "cleanup": _Command(_cleanup, "remove old versions, and files that no version needs", {
+        "--days": {"type": days, "help": "versions older than this (14)"},
+        "--retain": {"type": count, "help": "keep this many of the newest versions"}, **_YES,
+    }, "--days 7 --retain 3"),
+    "check": _Command(_check, "check that all files exist and can be read", {
+        "--deep": {"action": "store_true", "help": "read every value"}, **_AT,
+    }, "--deep"),
+}  # fmt: skip
+#: the line for words that users of other tools type: the line, and the words
+_HINTS: Mapping[str, str] = {
+    "diff PATH": "status changes compare",
+    "log PATH": "history versions reflog snapshots list-versions describe-history",
+    "log PATH -n 5": "--limit --max-count -l --oneline --number --tail",
+    "show PATH": "ls info describe schema stat cat inspect count",
+    "show PATH --rows 5": "head preview sample select query tail --head --limit-rows",
+    "show PATH --version 1": "checkout --as-of --asof --ref --revision --at",
+    "log PATH --branch b": "switch --branches -b",
+    "branches PATH": "branch list-branches",
+    "tags PATH": "tag list-tags",
+    "undo PATH": "revert rollback reset",
+    "ds.restore(1) in Python": "restore",
+    "cleanup PATH": "vacuum gc prune clean expire expire-snapshots rm remove delete",
+    "cleanup PATH --days 7": "--older-than --older_than --retention --retention-hours --keep-days",
+    "cleanup PATH --retain 3": "--keep --keep-last --retain-versions --retain-last",
+    "cleanup PATH, which shows the plan and asks": "--dry-run --dryrun --plan -n",
+    "undo PATH --yes": "--force -f --no-confirm --assume-yes",
+    "check PATH --deep": "verify validate fsck --full --all",
+    "ds.optimize.compact_files() in Python": "compact optimize compaction",
+    "ds.branches.merge('x') in Python": "merge rebase cherry-pick",
+    "lk.write_dataset(df, 'new.lance') in Python": "init create write import commit add",
+    "ds.deep_clone('copy.lance') in Python": "clone copy cp push pull fetch",
+    "ds.export('x.csv') in Python": "export dump convert",
+}
+#: the next command after an error, by class
+_NEXT: Mapping[str, str] = {
+    "DatasetNotFoundError": "Pass the folder or URI of a dataset, such as prices.lance.",
+    "VersionNotFoundError": "{program} log {path} shows the versions.",
+    "TagNotFoundError": "{program} tags {path} shows the tags.",
+    "BranchNotFoundError": "{program} branches {path} shows the branches.",
 }
 
 
+class _Parser(argparse.ArgumentParser):
+    path: ClassVar = "PATH"
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage, and the line for a word of another tool; exit with 2."""
+        self.print_usage(sys.stderr)
+        words = [word.partition("=")[0] for word in re.findall(r"[\w./=-]+", message)]
+        lines = {word: line for line, known in _HINTS.items() for word in known.split()}
+        line = next((lines[word] for word in words if word in lines), "")
+        use = line if " Python" in line else f"{_PROGRAM} {line}".replace("PATH", self.path)
+        self.exit(2, f"error: {message}\n" + (f"Use {use}.\n" if line else ""))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "python -m lancekit",
+    parser = _Parser(
+        _PROGRAM,
         description="Histories and upkeep of a Lance dataset.",
         epilog="Exit status: 0, 1 after an error or if nothing was changed, 2 for a wrong command.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in _COMMANDS.items():
-        one = commands.add_parser(name, help=command.about, description=command.about)
+        example = f"Example: {_PROGRAM} {name} prices.lance {command.example}"
+        one = commands.add_parser(
+            name, help=command.about, description=command.about, epilog=example, allow_abbrev=False
+        )
         one.add_argument("path", metavar="PATH", help="the path or URI of the dataset")
         for flag, options in command.flags.items():
-            one.add_argument(flag, **options)  # type: ignore[arg-type]
-        one.add_argument("--version", type=version, help=f"the version to open: {_VERSION}")
+            one.add_argument(*flag.split(), **options)  # type: ignore[arg-type]
+        one.add_argument("--version", "--tag", type=version, help=f"open a version: {_VERSION}")
+        one.add_argument("--branch", help="open a branch")
     return parser
 
 
@@ -177,22 +233,44 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
     print(f"warning: {message}", file=sys.stderr)
 
 
+def _opened(path: str, at: Reference | None, branch: str | None) -> LanceDataset:
+    ds = dataset(path, branch=branch)
+    if isinstance(at, str) and at in ds.branches and at not in ds.tags:
+        return ds.branches[at]
+    return ds if at is None else ds.checkout_version(at)
+
+
+def _failure(error: LancekitError, path: str) -> str:
+    """Return the error with the next command, in place of the hint for Python."""
+    line = _NEXT.get(type(error).__name__, "").format(program=_PROGRAM, path=path)
+    hint = error.hint or ""
+    code = "In Python: " if re.search(r"\b(ds|lk)\.|\w\(.*\)", hint) else ""
+    return f"error: {error.message} {line or code + hint}".rstrip()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, and return its exit status."""
-    given = _parser().parse_args(arguments)
+    parser = _parser()
+    words = sys.argv[1:] if arguments is None else arguments
+    if not words:
+        parser.print_help(sys.stderr)
+        parser.exit(2)
+    _Parser.path = next((one for one in words[1:] if not one.startswith("-")), "PATH")
+    given = parser.parse_args(words)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without these characters
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
-            _COMMANDS[given.command].run(dataset(given.path, version=given.version), given)
+            _COMMANDS[given.command].run(_opened(given.path, given.version, given.branch), given)
         sys.stdout.flush()
     except LancekitError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(_failure(error, given.path), file=sys.stderr)
         return 1
-    except (BrokenPipeError, KeyboardInterrupt):
-        with suppress(OSError):
-            sys.stdout.close()
+    except BrokenPipeError:  # `log | head -1`: the rest of the output is dropped
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
         return 130
     return 0
 

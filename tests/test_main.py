@@ -12,7 +12,7 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit.__main__ import _COMMANDS, main
+from lancekit.__main__ import _COMMANDS, _HINTS, main
 
 
 @pytest.fixture
@@ -42,6 +42,12 @@ class _Terminal(io.StringIO):
         (["diff", "1", "trial:"], ["0 updated"]),
         (["diff", "first"], ["1 updated"]),
         (["tags"], ["first", "main:1"]),
+        (["diff", "1..2"], ["1 updated"]),
+        (["log", "trial"], ["trial:1"]),
+        (["log", "--branch", "trial"], ["trial:1"]),
+        (["show", "first"], ["main:1"]),
+        (["show", "--tag", "first"], ["main:1"]),
+        (["show", "--branch", "trial", "--version", "1"], ["trial:1"]),
         (["branches"], ["trial", "main:1"]),
         (["check", "--deep"], ["version 2 is whole"]),
     ],
@@ -91,9 +97,10 @@ def test_errors_have_no_traceback(
     path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command, why in (
-        (["show", str(tmp_path / "none")], "was not found"),
-        (["show", path, "--version", "none"], "Tag 'none' does not exist"),
-        (["diff", path, "77"], "Version 77"),
+        (["show", str(tmp_path / "none")], "was not found. Pass the folder or URI of a dataset"),
+        (["show", path, "--version", "none"], f"python -m lancekit tags {path} shows the tags."),
+        (["show", path, "--branch", "none"], f"python -m lancekit branches {path} shows"),
+        (["diff", path, "77"], f"python -m lancekit log {path} shows the versions."),
         (["diff", path, "--version", "1"], "no version before 1"),
         (["undo", path, "--version", "1", "--yes"], ""),
     ):
@@ -118,7 +125,79 @@ def test_wrong_commands(wrong: list[str], capsys: pytest.CaptureFixture[str]) ->
     assert "usage: python -m lancekit" in capsys.readouterr().err
 
 
-def test_it_runs_as_a_module(path: str) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        (["status", "x"], "Use python -m lancekit diff x."),
+        (["history", "x"], "Use python -m lancekit log x."),
+        (["vacuum", "x"], "Use python -m lancekit cleanup x."),
+        (["optimize", "x"], "Use ds.optimize.compact_files() in Python."),
+        (["compact", "x"], "Use ds.optimize.compact_files() in Python."),
+        (["restore", "x", "1"], "Use ds.restore(1) in Python."),
+        (["ls", "x"], "Use python -m lancekit show x."),
+        (["head", "x"], "Use python -m lancekit show x --rows 5."),
+        (["cleanup", "x", "--older-than", "7d"], "Use python -m lancekit cleanup x --days 7."),
+        (["cleanup", "x", "--keep=3"], "Use python -m lancekit cleanup x --retain 3."),
+        (["log", "x", "--limit", "3"], "Use python -m lancekit log x -n 5."),
+        (["checkout", "x"], "Use python -m lancekit show x --version 1."),
+    ],
+)
+def test_words_of_other_tools_are_answered(
+    wrong: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(wrong)
+    assert stop.value.code == 2
+    assert line in capsys.readouterr().err
+
+
+def test_each_word_has_one_line() -> None:
+    words = [word for line in _HINTS.values() for word in line.split()]
+    assert len(words) == len({*words})
+    assert not {*words} & {*_COMMANDS}
+
+
+def test_only_what_was_shown_is_removed(
+    path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lk.dataset(path).tags.delete("first")
+    lk.dataset(path).branches.delete("trial")
+    for command in ("cleanup", "undo"):
+        flags = ["--days", "0"] if command == "cleanup" else []
+
+        def answered(_: str) -> str:
+            ds = lk.dataset(path)  # another writer, before the answer
+            ds.update({"p": "p + 1"})
+            ds.tags.create(f"needed-{ds.version}", 1)
+            return "y"
+
+        monkeypatch.setattr(sys, "stdin", _Terminal())
+        monkeypatch.setattr("builtins.input", answered)
+        before = list(lk.dataset(path).versions().numbers)
+        assert main([command, path, *flags]) == 1
+        assert "has changed since the plan was shown" in capsys.readouterr().err
+        assert list(lk.dataset(path).versions().numbers) == [*before, before[-1] + 1]
+
+
+def test_exit_statuses_of_processes(path: str) -> None:
+    command = f"{sys.executable} -m lancekit"
+    for line, status in (
+        (f"{command} log {path}", 0),
+        (f"{command} show {path}-none", 1),
+        (f"{command}", 2),
+        (f"{command} history {path}", 2),
+        (f"set -o pipefail; {command} show {path} --rows 3 | head -c 1 > /dev/null", None),
+        (f"set -o pipefail; ({command} log {path}; echo $? >&2) | true", None),
+    ):
+        ran = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+        assert "Traceback" not in ran.stderr
+        assert "Exception ignored" not in ran.stderr
+        assert ran.returncode in ((0, 141) if status is None else (status,)), line
+        if line.endswith("| true"):
+            assert ran.stderr.strip() in {"0", "141"}
+
+
+def test_it_runs_as_a_module(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     command = [sys.executable, "-m", "lancekit"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     shown = subprocess.run(
@@ -130,6 +209,7 @@ def test_it_runs_as_a_module(path: str) -> None:
     for name in _COMMANDS:
         with pytest.raises(SystemExit, match="0"):
             main([name, "--help"])
+        assert f"Example: python -m lancekit {name} prices.lance" in capsys.readouterr().out
     nobody = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
     failed = subprocess.run([*command, "undo", path], check=False, **nobody)
     assert (failed.returncode, "Traceback" in failed.stderr) == (1, False)
