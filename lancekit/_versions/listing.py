@@ -12,6 +12,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
@@ -145,12 +146,24 @@ def latest_snapshot(location: BranchLocation) -> Snapshot:
     return load_snapshot(location, newest.version, newest.naming, newest.mark_of(newest.version))
 
 
+#: by the end of a name in a folder that is no dataset: how its rows are read; the last one counts
+_SOURCES = {
+    ".csv": "lk.read_csv({})",
+    ".parquet": "lk.read_parquet({})",
+    "_delta_log": "deltalake.DeltaTable({}).to_pyarrow_dataset()",
+}
+
+
 def _no_dataset(location: BranchLocation) -> DatasetNotFoundError:
-    return DatasetNotFoundError(
-        f"Dataset at path {location.uri} was not found.",
-        hint="Check the path, or create the dataset with write_dataset().",
-        uri=location.uri,
-    )
+    uri, place = location.uri, repr(location.uri)
+    hint = "Check the path, or create the dataset with write_dataset()."
+    names: list[str] = [uri]
+    with suppress(Exception):  # the folder may be missing, or a file
+        names += [*location.store.first_names("").names, *location.store.list_folders("")]
+    for end, rows in _SOURCES.items():
+        if any(name.endswith(end) for name in names):
+            hint = f"To copy its rows: lk.write_dataset({rows.format(place)}, 'new.lance')."
+    return DatasetNotFoundError(f"Dataset at path {uri} was not found.", hint=hint, uri=uri)
 
 
 def version_as_of(

@@ -287,3 +287,25 @@ def test_a_csv_file_keeps_nulls_and_empty_texts(tmp_path: Path) -> None:
     one = pa.table({"i": [1, None, 3]})
     lk.write_dataset(one, tmp_path / "e").export(tmp_path / "y.csv")
     assert lk.read_csv(tmp_path / "y.csv").to_table().equals(one)
+
+
+@pytest.mark.parametrize(("name", "folder"), [("x.csv", ""), ("x.parquet", ""), ("x.csv", "in")])
+def test_an_error_says_how_the_rows_of_other_files_become_a_dataset(
+    tmp_path, monkeypatch, name, folder
+):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / folder
+    path.mkdir(exist_ok=True)
+    ds = lk.write_dataset({"id": [1, 2]}, tmp_path / "a.lance")
+    ds.export(path / name)
+    with pytest.raises(lk.errors.DatasetNotFoundError) as caught:
+        lk.dataset(path if folder else path / name)
+    line = caught.value.hint.removeprefix("To copy its rows: ").removesuffix(".")
+    assert eval(line, {"lk": lk}).to_table() == ds.to_table()
+
+
+def test_the_files_of_a_delta_table_are_not_its_rows(tmp_path):
+    (tmp_path / "_delta_log").mkdir()
+    (tmp_path / "part-0.parquet").touch()
+    with pytest.raises(lk.errors.DatasetNotFoundError, match=r"deltalake\.DeltaTable"):
+        lk.dataset(tmp_path)
