@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
 from lancekit._api._handle import Handle
@@ -228,6 +229,13 @@ class Settings(Handle):
 
         return self._done("settings", lambda snapshot: update_settings(snapshot, operation))
 
+    def _changed(self, settings: str, change: UpdateConfig) -> dict[str, str]:
+        """Change settings, and return them: an attribute of the manifest."""
+        from lancekit._api.answer import ChangedSettings
+
+        done = self._configure(change)
+        return ChangedSettings(attrgetter(settings)(self._snapshot.manifest), done)
+
     def update_config(self, values: Changes, *, replace: bool = False) -> dict[str, str]:
         """Change the table's config, move the handle, and return the new config.
 
@@ -261,8 +269,8 @@ class Settings(Handle):
         from lancekit._format.operations import UpdateConfig
 
         check_mapping("values", values)
-        self._configure(UpdateConfig(config_updates=UpdateMap(values, replace)))
-        return dict(self._snapshot.manifest.config)
+        change = UpdateConfig(config_updates=UpdateMap(values, replace))
+        return self._changed("config", change)
 
     def delete_config_keys(self, keys: list[str]) -> Answer:
         """Remove keys from the table's config, and move the handle; missing keys are ignored."""
@@ -320,8 +328,8 @@ class Settings(Handle):
         from lancekit._format.operations import UpdateConfig
 
         check_mapping("values", values)
-        self._configure(UpdateConfig(table_metadata_updates=UpdateMap(values, replace)))
-        return dict(self._snapshot.manifest.table_metadata)
+        change = UpdateConfig(table_metadata_updates=UpdateMap(values, replace))
+        return self._changed("table_metadata", change)
 
     def update_schema_metadata(self, values: Changes, *, replace: bool = False) -> dict[str, str]:
         """Change the schema's metadata, move the handle, and return the new metadata.
@@ -352,8 +360,8 @@ class Settings(Handle):
         from lancekit._format.operations import UpdateConfig
 
         check_mapping("values", values)
-        self._configure(UpdateConfig(schema_metadata_updates=UpdateMap(values, replace)))
-        return dict(self._snapshot.manifest.schema.metadata)
+        change = UpdateConfig(schema_metadata_updates=UpdateMap(values, replace))
+        return self._changed("schema.metadata", change)
 
     def update_field_metadata(
         self, field_updates: Mapping[str | int, Changes], *, replace: bool = False

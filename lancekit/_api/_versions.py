@@ -102,10 +102,10 @@ class Versions(Handle):
         """
         return self._other(latest_snapshot(self._location))
 
-    def checkout_latest(self) -> None:
+    def checkout_latest(self) -> Answer:
         """Move the handle to the newest version of its branch; `latest` returns another one."""
         self._pinned = False
-        self._move(lambda snapshot: (latest_snapshot(snapshot.location), None))
+        return self._done("checkout_latest", lambda snapshot: latest_snapshot(snapshot.location))
 
     def at(
         self,

@@ -30,6 +30,20 @@ class Answer(Displayed, Hinting):
         return f"{self.branch}:{self.version}: {self.call}()"
 
 
+class ChangedSettings(dict[str, str]):
+    """The settings after a change, as a dictionary; notebooks show what the call changed."""
+
+    def __init__(self, values: Mapping[str, str], done: Answer) -> None:
+        super().__init__(values)
+        self._done = done
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return dict, (dict(self),)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return self._done._repr_mimebundle_(include, exclude)
+
+
 def answer(call: str, before: Snapshot, after: Snapshot, **given: object) -> Answer:
     """Return the answer of a call that found a handle at one version, and left it at another."""
     branch, moved = after.location.name, (before, after)

@@ -161,3 +161,21 @@ def test_an_answer_can_be_sent_to_another_process(ds):
     answer = ds.insert(rows(7))
     sent = pickle.loads(pickle.dumps(answer))
     assert (sent.call, sent.version, sent.branch) == (answer.call, answer.version, answer.branch)
+
+
+def test_changes_of_settings_are_dictionaries_with_a_card():
+    ds = lk.write_dataset({"x": [1]}, "memory://changed-settings")
+    for change in (ds.update_config, ds.update_metadata, ds.update_schema_metadata):
+        found = change({"owner": "ada"})
+        assert (found, repr(found)) == ({"owner": "ada"}, "{'owner': 'ada'}")
+        shown = found._repr_mimebundle_()
+        assert "owner = ada" in shown["text/plain"]
+        assert "owner = ada" in shown["text/html"]
+        assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_the_newest_version_is_said():
+    ds = lk.write_dataset({"x": [1]}, "memory://moved-to-latest")
+    assert repr(ds.checkout_latest()) == "already at the newest version · main:1"
+    lk.dataset("memory://moved-to-latest").insert({"x": [2]})
+    assert repr(ds.checkout_latest()) == "moved from version 1: now 2 rows · main:2"

@@ -143,6 +143,13 @@ def _altered(_: Snapshot, __: Snapshot, changes: tuple[Alteration, ...]) -> Word
     return title, {}, UNDO
 
 
+def _latest(before: Snapshot, after: Snapshot) -> Words:
+    if before.version == after.version:
+        return "already at the newest version", {}, ""
+    rows = plural(after.manifest.num_rows, "row")
+    return f"moved from version {count(before.version)}: now {rows}", {}, ""
+
+
 def _restored(_: Snapshot, after: Snapshot, version: int) -> Words:
     rows = plural(after.manifest.num_rows, "row")
     back = f"ds.restore({after.version - 1})"  # an undo of a restore warns
@@ -277,6 +284,7 @@ _CALLS: dict[str, tuple[str, Callable[..., Words]]] = {
     "merge": ("Columns", _added),
     "drop_columns": ("Columns", _dropped),
     "alter_columns": ("Columns", _altered),
+    "checkout_latest": ("Version", _latest),
     "restore": ("Restore", _restored),
     "undo": ("Undo", _undone),
     "tags.create": ("Tag", _tag),
