@@ -235,6 +235,8 @@ ARGUMENTS: tuple[tuple[str, str, str], ...] = (
     *ARGUMENTS_OF_PARTS,
     ("filter", "filter=$value", "where predicate query filters row_filter condition mask expr"),
     ("columns", "columns=$value", "select usecols projection fields column selected_fields"),
+    ("column_types", "column_types={'zip': pa.string()}", "dtype dtypes types schema_overrides "
+     "converters"),
     ("head", "ds.head($value)", "n rows limit"),
     ("sample", "ds.sample(5)", "frac fraction n size seed random_state (missing)"),
     ("limit", "limit=$value, or ds.head(3)", "n nrows num_rows n_rows head rows count k"),

@@ -108,7 +108,8 @@ class Exporting(Handle):
         """Write rows to a Parquet file, a CSV file, or a folder of Parquet files.
 
         Rows are read and written batch by batch.  The file or folder appears when it is complete.
-        Blobs are written as bytes, JSON as text.
+        Blobs are written as bytes, JSON as text.  CSV files have times with a zone in UTC, and
+        ``lk.read_csv(path, schema=ds.schema)`` reads the same values.
 
         Parameters
         ----------

@@ -6,7 +6,8 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from glob import glob, has_magic
 from pathlib import Path
 from types import ModuleType
@@ -29,10 +30,7 @@ from lancekit._scan.fragments.blobs import blob_view
 from lancekit._versions.branch_location import open_location
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
-from lancekit.errors import (
-    InvalidArgumentError,
-    SchemaMismatchError,
-)
+from lancekit.errors import InvalidArgumentError, LancekitError, SchemaMismatchError
 
 if TYPE_CHECKING:
     import duckdb
@@ -258,17 +256,27 @@ def read_parquet(path: str | os.PathLike[str], *, schema: pa.Schema | None = Non
 
 
 @checked
-def read_csv(path: str | os.PathLike[str], *, schema: pa.Schema | None = None) -> pads.Dataset:
+def read_csv(
+    path: str | os.PathLike[str],
+    *,
+    schema: pa.Schema | None = None,
+    column_types: Mapping[str, pa.DataType] | None = None,
+) -> pads.Dataset:
     """Return the rows of CSV files as a source for writes; only their beginnings are read yet.
 
-    Arrow takes each column's type from the first megabyte of a file.
+    Arrow guesses each column's type from the first megabyte of a file.  A write refuses a later
+    value of another type, and a number with more digits than a guessed float can hold.  An empty
+    field is null, and ``""`` is empty text.
 
     Parameters
     ----------
     path
         As in `read_parquet`.
     schema
-        As in `read_parquet`.  Pass it if later values do not fit.
+        As in `read_parquet`.  Other columns are left out.  ``ds.schema`` reads an exported file
+        exactly.
+    column_types
+        The types of some columns, such as ``{"zip": pa.string()}``.
 
     Returns
     -------
@@ -285,12 +293,16 @@ def read_csv(path: str | os.PathLike[str], *, schema: pa.Schema | None = None) -
     >>> import lancekit as lk
     >>> lk.write_dataset(lk.read_csv("prices.csv"), "prices.lance")  # doctest: +SKIP
     """
-    return _files(path, "csv", schema)
+    types = dict(column_types or {}) if schema is None else {f.name: f.type for f in schema}
+    return _files(path, "csv", schema, types)
 
 
-def _files(path: str | os.PathLike[str], form: str, schema: pa.Schema | None) -> pads.Dataset:
-    import pyarrow.dataset as pads
-
+def _files(
+    path: str | os.PathLike[str],
+    form: str,
+    schema: pa.Schema | None,
+    types: Mapping[str, pa.DataType] | None = None,
+) -> pads.Dataset:
     place = os.fspath(path)
     found: str | list[str] = place
     if "://" not in place:
@@ -299,38 +311,90 @@ def _files(path: str | os.PathLike[str], form: str, schema: pa.Schema | None) ->
             raise InvalidArgumentError(
                 f"There is no file at {place!r}.", hint="Check the path, or pass a pattern with *."
             )
-    how = _csv_format() if form == "csv" else form
+    types = types or {}
     try:
-        files = pads.dataset(found, schema, format=how, partitioning="hive")
+        if schema is not None and len(schema) > 1:
+            return _opened(found, form, schema, types)
+        files = _opened(found, form, None, {}, one_column=True)
+        alone = len(files.schema) == 1
         if schema is not None:
-            return files
+            return _opened(found, form, schema, types, one_column=alone)
         # Arrow would take the first file's columns, and drop all others
         each = [files.schema, *(part.physical_schema for part in files.get_fragments())]
+        each = [pa.schema([f.with_type(types.get(f.name, f.type)) for f in one]) for one in each]
         merged = pa.unify_schemas(each, promote_options="permissive")
-        return pads.dataset(found, merged, format=how, partitioning="hive")
+        if form == "csv":
+            merged = _guessed(found, merged, types)
+        return _opened(found, form, merged, types, one_column=alone)
     except pa.ArrowTypeError as error:
         raise SchemaMismatchError(
             f"The files of {place!r} have columns of different types: {error!s:.200}.",
             hint="Pass schema= with one type for each column.",
         ) from error
     except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, LancekitError):
+            raise
         raise InvalidArgumentError(
             f"{place!r} cannot be read as {form}: {error!s:.200}.",
             hint=f"Check that all files are {form} files.",
         ) from error
 
 
-def _csv_format() -> pads.CsvFileFormat:
+def _opened(
+    found: str | list[str],
+    form: str,
+    schema: pa.Schema | None,
+    types: Mapping[str, pa.DataType],
+    *,
+    one_column: bool = False,
+) -> pads.Dataset:
+    import pyarrow.dataset as pads
+
+    how = _csv_format(types, one_column=one_column) if form == "csv" else form
+    return pads.dataset(found, schema, format=how, partitioning="hive")
+
+
+def _guessed(
+    found: str | list[str], schema: pa.Schema, types: Mapping[str, pa.DataType]
+) -> pa.Schema:
+    """Return Arrow's guess, with ``uint64`` for whole numbers beyond ``int64``."""
+    if unknown := [name for name in types if name not in schema.names]:
+        raise InvalidArgumentError(
+            f"The files have no column {unknown[0]!r}.",
+            hint=f"They have {', '.join(map(repr, schema.names)):.300}.",
+            column=unknown[0],
+        )
+    for at, field in enumerate(schema):
+        if field.type == pa.binary() and field.name not in types:
+            raise InvalidArgumentError(
+                f"Column {field.name!r} is not UTF-8 text.",
+                hint="Convert the file, or read bytes: column_types={"
+                f"{field.name!r}: pa.binary()}}.",
+                column=field.name,
+            )
+        if field.type == pa.float64() and field.name not in types:
+            whole = _opened(found, "csv", pa.schema([field.with_type(pa.uint64())]), types)
+            with suppress(pa.ArrowInvalid):
+                for file in whole.get_fragments():
+                    next(file.to_batches(schema=whole.schema), None)
+                schema = schema.set(at, field.with_type(pa.uint64()))
+    return schema
+
+
+def _csv_format(types: Mapping[str, pa.DataType], *, one_column: bool) -> pads.CsvFileFormat:
     """Return how CSV files are read: an empty field is null, and ``""`` is empty text."""
     import pyarrow.csv as pacsv
     import pyarrow.dataset as pads
 
     nulls = [text for text in pacsv.ConvertOptions().null_values if "nan" not in text.lower()]
     convert = pacsv.ConvertOptions(
-        null_values=nulls, strings_can_be_null=True, quoted_strings_can_be_null=False
+        column_types=types,
+        null_values=nulls,
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
     )
     # a line without fields is the null of a file with one column; Arrow would skip it
-    parse = pacsv.ParseOptions(ignore_empty_lines=False)
+    parse = pacsv.ParseOptions(ignore_empty_lines=not one_column)
     return pads.CsvFileFormat(parse_options=parse, convert_options=convert)
 
 

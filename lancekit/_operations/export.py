@@ -12,6 +12,8 @@ from typing import Protocol, Self
 import pyarrow as pa
 import pyarrow.types as pt
 
+from lancekit import _arrow_compute as pc
+from lancekit._format.arrow_parts import unit_and_zone, unit_of
 from lancekit._legible import shown
 from lancekit._operations.common.new_file import WrittenFiles, written_aside
 from lancekit.errors import DatasetExistsError, InvalidArgumentError, UnsupportedTypeError
@@ -45,7 +47,7 @@ def export_rows(
     """
     form, is_folder = _form(path)
     if form == "csv":
-        schema, batches = _stored(schema), (_stored_batch(batch) for batch in batches)
+        schema, batches = _in_csv(schema), (_batch_in_csv(batch) for batch in batches)
     _check_types(form, schema)
     if is_folder and overwrite:
         _check_parts(path)
@@ -103,21 +105,31 @@ def _check_types(form: str, schema: pa.Schema) -> None:
             ) from error
 
 
-def _stored(schema: pa.Schema) -> pa.Schema:
-    """Return a schema with the storage types of extension types: JSON is text."""
-    return pa.schema(
-        [
-            pa.field(field.name, field.type.storage_type)
-            if isinstance(field.type, pa.BaseExtensionType)
-            else field
-            for field in schema
-        ]
-    )
+def _in_csv(schema: pa.Schema) -> pa.Schema:
+    """Return the types to write: JSON as text, and times with a zone in UTC.
+
+    Arrow would write local time with the hours and minutes of its offset, which can have seconds.
+    """
+    fields = []
+    for field in schema:
+        kind = field.type
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        zoned = pt.is_timestamp(kind) and unit_and_zone(kind)[1]
+        fields.append(field if kind is field.type else pa.field(field.name, kind))
+        if zoned:
+            fields[-1] = pa.field(field.name, pa.timestamp(unit_of(kind), "UTC"))
+    return pa.schema(fields)
 
 
-def _stored_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _batch_in_csv(batch: pa.RecordBatch) -> pa.RecordBatch:
+    schema = _in_csv(batch.schema)
     columns = [c.storage if isinstance(c, pa.ExtensionArray) else c for c in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=_stored(batch.schema))
+    columns = [
+        column if column.type == field.type else pc.cast(column, field.type)
+        for column, field in zip(columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

@@ -328,7 +328,10 @@ def polars_frame(table: pa.Table) -> pl.DataFrame:
     Raises UnsupportedTypeError: Polars has no type for a column.
     """
     polars = optional_module("polars", "polars", "A Polars frame")
-    for field in table.schema:
+    for at, field in enumerate(table.schema):
+        if "fixed_size_list" in str(field.type):  # Polars takes no slice of one with nulls
+            whole = ak.take(table.column(at), np.arange(table.num_rows))
+            table = table.set_column(at, field, whole)
         if "decimal256" in str(field.type):
             raise UnsupportedTypeError(
                 f"Polars has no type for column {field.name!r} ({field.type}).",

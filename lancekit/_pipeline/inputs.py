@@ -27,6 +27,7 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismat
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow.dataset as pads
 
     from lancekit._scan.scan import Scan
 
@@ -245,9 +246,20 @@ def _sources() -> Iterator[tuple[tuple[type, ...], Callable[[Any, _Expected], An
     yield loaded_type("polars", "LazyFrame"), lambda data, _: polars_reader(data.collect())
     for module, name in _SCANNERS:
         yield loaded_type(module, name), lambda data, _: data.to_reader()
+    yield loaded_type("pyarrow.dataset", "FileSystemDataset"), _from_files
     for module, name in _SCANNED:
         yield loaded_type(module, name), lambda data, _: data.scanner().to_reader()
     yield (Mapping,), _from_columns
+
+
+def _from_files(files: pads.FileSystemDataset, _: _Expected) -> pa.RecordBatchReader:
+    from pyarrow.dataset import CsvFileFormat
+
+    if not isinstance(files.format, CsvFileFormat):
+        return files.scanner().to_reader()
+    from lancekit._pipeline.csv_rows import csv_reader
+
+    return csv_reader(files, files.format)
 
 
 def is_listed(data: object) -> bool:

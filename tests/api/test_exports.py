@@ -309,3 +309,12 @@ def test_the_files_of_a_delta_table_are_not_its_rows(tmp_path):
     (tmp_path / "part-0.parquet").touch()
     with pytest.raises(lk.errors.DatasetNotFoundError, match=r"deltalake\.DeltaTable"):
         lk.dataset(tmp_path)
+
+
+def test_vectors_with_nulls_in_several_batches(tmp_path: Path) -> None:
+    """Polars refuses slices of such a column."""
+    vectors = [None if n % 5 == 0 else [float(n), 0.5] for n in range(40)]
+    rows = pa.table({"v": pa.array(vectors, pa.list_(pa.float32(), 2))})
+    ds = lk.write_dataset(rows, tmp_path / "d", max_rows_per_file=17)
+    found = lk.scan_polars(ds).collect()["v"].to_list()
+    assert [one if one is None else list(one) for one in found] == vectors

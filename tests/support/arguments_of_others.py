@@ -325,6 +325,7 @@ SHOWN_IN: dict[tuple[str, str], str] = {
     ("stop_spark", "wait"): "tests/spark/test_session.py::test_a_life_of_sessions_prints_nothing",
     ("read_csv", "path"): f"{_EXPORTS}::test_columns_of_all_files",
     ("read_csv", "schema"): f"{_EXPORTS}::test_columns_of_all_files",
+    ("read_csv", "column_types"): "tests/pipeline/test_csv_rows.py::test_mistakes",
     ("read_parquet", "path"): f"{_EXPORTS}::test_a_parquet_file_a_folder_and_a_pattern",
     ("read_parquet", "schema"): f"{_EXPORTS}::test_columns_of_all_files",
     **{
