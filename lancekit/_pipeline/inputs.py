@@ -6,6 +6,7 @@ that writes a dataset may never have loaded Polars.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -207,8 +208,6 @@ def _column(name: str, values: object, guide: Guide) -> pa.Array | pa.ChunkedArr
 def _column_array(values: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
-    if isinstance(values, str | bytes):
-        raise TypeError(f"{shown(values)} is one value")
     if isinstance(values, loaded_type("pandas", "Series")):
         return series_array(values, replace(guide, nan_is_null=True))
     if isinstance(values, memoryview):
@@ -222,6 +221,11 @@ def _column_array(values: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
         return pa.array(values)
     if hasattr(values, "__array__"):
         return _column_array(np.asarray(values), guide)
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InvalidTypeError(
+            f"{shown(values)} is one value.",
+            hint="Pass a list of values for each column, or a list of rows: [{...}, {...}].",
+        )
     return cast_if_exact(
         python_array(values if isinstance(values, list) else [*values], guide), guide
     )
@@ -269,9 +273,12 @@ def is_listed(data: object) -> bool:
 
 def _not_rows(data: object) -> InvalidTypeError:
     kind = f"{type(data).__module__}.{type(data).__qualname__}"
-    return InvalidTypeError(
-        f"rows cannot be read from a {kind}.", hint=f"Pass {_ACCEPTED}.", type=kind
-    )
+    hint = f"Pass {_ACCEPTED}."
+    if isinstance(data, str | os.PathLike):
+        ending = os.fspath(data).rpartition(".")[2]
+        opener = f"read_{ending}" if ending in ("csv", "parquet") else "dataset"
+        hint = f"Read the rows of a path: lk.{opener}({os.fspath(data)!r})."
+    return InvalidTypeError(f"rows cannot be read from a {kind}.", hint=hint, type=kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import lance
 import numpy as np
@@ -260,7 +261,7 @@ def test_pandas_frames_that_make_no_table():
         as_reader(pd.DataFrame([[1, 2]], columns=["a", "a"]))
 
 
-@pytest.mark.parametrize("data", [3, None, "path", b"bytes", np.int64(1), pa.array([1])])
+@pytest.mark.parametrize("data", [3, None, b"bytes", np.int64(1), pa.array([1])])
 def test_what_is_no_rows(data):
     with pytest.raises(
         InvalidTypeError, match=r"rows cannot be read from a .*Pass a pyarrow Table"
@@ -345,3 +346,19 @@ def test_a_reader_in_stored_form_stays_as_it_is():
     json = pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a":1}', None]))
     stored = as_reader(pa.table({"j": json})).read_all()
     assert as_reader(stored.to_reader()).read_all().equals(stored)
+
+
+@pytest.mark.parametrize("value", [1, 2.5, None, "ab", pd.Timestamp("2026-01-01")])
+def test_one_value_instead_of_a_column(value):
+    with pytest.raises(SchemaMismatchError, match=r"is one value.*list of rows"):
+        as_reader({"x": value})
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [("a.csv", r"lk\.read_csv\('a.csv'\)"), (Path("a.parquet"), r"lk\.read_parquet\('a.parquet'"),
+     ("a.lance", r"lk\.dataset\('a.lance'\)")],
+)  # fmt: skip
+def test_a_path_instead_of_rows(path, line):
+    with pytest.raises(InvalidTypeError, match=line):
+        as_reader(path)
