@@ -87,7 +87,8 @@ PARTS: Mapping[str, Lines] = {
         "ds.tags.update('$tag', $version)": "set move retag replace",
         "ds.tags.create('x')": "add new set_tag insert create_tag", "list(ds.tags)": "keys to_list",
         "ds.tags.get_version('$tag')": "version rev_parse", "pa.table(ds.tags)": "to_arrow arrow",
-        "ds.tags.to_pandas()": "to_df df toPandas pandas", "ds.deep_clone('copy.lance')": "push",
+        "ds.tags.to_pandas()": "to_df df toPandas pandas",
+        "ds.deep_clone('copy.lance')": "push pull",
         "ds.restore('$tag')": "restore rollback revert", "ds.tags.to_polars()": "pl polars",
         "ds.tags.delete('$tag')": "remove drop pop rm", "'$tag' in ds.tags": "exists has",
         "ds.tags.create('new', '$tag')": "rename copy", "ds.diff('$tag')": "diff plan",
@@ -200,7 +201,7 @@ PARTS: Mapping[str, Lines] = {
         "lk.sql('SELECT * FROM r JOIN df USING ($key)', r=lk.sql(...))": "join merge",
         "lk.sql('SELECT * FROM r UNION ALL SELECT * FROM r', r=lk.sql(...))": "union",
         "lk.sql(...).to_pandas().to_csv('x.csv')": "to_csv write_csv to_excel",
-        "lk.sql(...).to_table().to_pylist()": "to_pylist to_dicts to_dict",
+        "lk.sql(...).to_table().to_pylist()": "to_pydict to_pylist to_dicts to_dict",
         "lk.sql(...).fetchall()": "fetchmany rows iterrows tolist to_list",
         "lk.sql(...).to_pandas().to_numpy()": "fetchnumpy to_numpy values",
         "lk.sql('SELECT * FROM r WHERE $filter', r=lk.sql(...))": "filter",
@@ -212,7 +213,7 @@ PARTS: Mapping[str, Lines] = {
         "lk.sql(...).fetchall()[0]": "fetchone first one", "lk.sql(...).to_polars()": "polars lazy",
         "lk.sql('EXPLAIN SELECT * FROM ds')": "explain", "lk.sql(...).to_pandas().plot()": "plot",
         _PARQUET: "write_parquet to_parquet export", "len(lk.sql(...))": "count height size",
-        "lk.sql(...).to_pandas()": "toPandas fetchdf fetch_df pandas fetch_df_chunk to_df iloc "
+        "lk.sql(...).to_pandas()": "toPandas fetchdf fetch_df pandas fetch_df_chunk to_df iloc loc "
         "index",
         "lk.sql(...).to_table()": "arrow to_arrow collect execute fetch_arrow_table toArrow "
         "read_all result run to_arrow_table",
