@@ -179,3 +179,11 @@ def test_the_newest_version_is_said():
     assert repr(ds.checkout_latest()) == "already at the newest version · main:1"
     lk.dataset("memory://moved-to-latest").insert({"x": [2]})
     assert repr(ds.checkout_latest()) == "moved from version 1: now 2 rows · main:2"
+
+
+def test_a_key_that_is_missing_is_not_called_removed() -> None:
+    ds = lk.write_dataset({"x": [1]}, "memory://missing-config-key")
+    answer = ds.delete_config_keys(["owner"])  # commits a version, as pylance does
+    assert repr(answer).startswith("no value changed: the keys were missing")
+    ds.update_config({"owner": "ada"})
+    assert "removed owner" in repr(ds.delete_config_keys(["owner", "other"]))

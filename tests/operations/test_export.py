@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -170,3 +171,16 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     ds = lk.write_dataset({"x": range(20_000)}, tmp_path / "in.lance")
     ds.export(tmp_path / "x.parquet")
     assert pq.ParquetFile(tmp_path / "x.parquet").num_row_groups == 3  # batches of 8,192 rows
+
+
+def test_files_are_flushed_as_the_option_says(
+    ds: lk.LanceDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", flushed.append)
+    with lk.options(fsync=False):
+        ds.export(tmp_path / "x.parquet", columns=["x"])
+    assert flushed == []
+    with lk.options(fsync=True):
+        ds.export(tmp_path / "y.parquet", columns=["x"])
+    assert flushed

@@ -210,6 +210,9 @@ def _constraint(_: Snapshot, __: Snapshot, done: str, name: str, condition: str)
 def _configured(before: Snapshot, after: Snapshot) -> Words:
     if before.version == after.version:
         return "nothing to change", {}, ""
+    parts = ("config", "table_metadata", "schema")
+    if all(getattr(before.manifest, one) == getattr(after.manifest, one) for one in parts):
+        return "no value changed: the keys were missing, or had these values", {}, ""
     done = _operation(after)
     changed = dict(operation_facts(done) if done else [])
     words = cut("; ".join(changed.values()), _LONGEST)

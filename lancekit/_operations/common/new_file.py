@@ -13,6 +13,7 @@ from pathlib import Path
 from lancekit._display import Displayed
 from lancekit._legible import shown
 from lancekit.errors import DatasetExistsError, InvalidArgumentError, LancekitError, StorageError
+from lancekit.options import options
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -121,6 +122,8 @@ def _publish(aside: Path, path: Path, *, overwrite: bool) -> None:
 
 
 def _flush(path: Path) -> None:
+    if not options.fsync:
+        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
