@@ -208,13 +208,7 @@ def is_writable(text: str, encode: Callable[[str], bytes] = str.encode) -> bool:
 
 
 def from_text(kind: str, text: object, parse: Callable[[Any], T]) -> T:
-    """Parse JSON, given as text or as its parsed form.
-
-    Raises
-    ------
-    InvalidArgumentError
-        It is not the JSON of such an object.
-    """
+    """Parse JSON, given as text or parsed; ``InvalidArgumentError`` if it is no such object."""
     try:
         return parse(json.loads(text) if isinstance(text, str | bytes) else text)
     except LancekitError:
@@ -269,12 +263,7 @@ def checks_of(
 ) -> Named:
     """Return a function that checks a call's arguments, and returns them by name.
 
-    Parameters
-    ----------
-    called
-        The function's name in errors, or a function that returns it.
-    signature
-        The function's parameters.
+    called: the function's name in errors, or a function that returns it.
     """
     check_values = _checks(signature)
     bind, known = _binder(signature), signature.parameters
@@ -296,7 +285,7 @@ def checks_of(
                 name, known, {**{one: kwargs[one] for one in unknown}, _misfit(error): None}, args
             )
             if unknown and not hint.startswith("Use"):
-                taken = ", ".join(n for n in known if n not in ("self", "cls"))
+                taken = ", ".join(n for n in known if n not in ("self", "cls")) or "no arguments"
                 hint = f"{hint} It takes {taken}.".strip()
             raise InvalidTypeError(f"{name}(): {error}.", hint=hint) from None
         try:
@@ -353,26 +342,15 @@ class _Signature:
 
 
 def check_arguments(signature: inspect.Signature, given: Mapping[str, object]) -> None:
-    """Check arguments for a function without calling it.
-
-    Raises
-    ------
-    InvalidTypeError
-        The annotation of a parameter does not allow the argument.
-    """
+    """Check arguments without a call; ``InvalidTypeError`` if an annotation forbids one."""
     _checks(signature)(given)
 
 
 def checked(function: F) -> F:
     """Return the function with a check of its arguments.
 
-    Raises
-    ------
-    InvalidTypeError
-        An argument does not match its annotation; raised by calls of the returned function.
+    Its calls raise InvalidTypeError if an argument does not match its annotation.
 
-    Examples
-    --------
     >>> @checked
     ... def double(number: int): return 2 * number
     >>> double("4")

@@ -13,22 +13,8 @@ def check_choice(
 ) -> None:
     """Raise an error unless a value is among the allowed texts.
 
-    Parameters
-    ----------
-    argument
-        The argument's name in errors.
-    or_else
-        Other allowed values, to be appended to the hint's list of choices.
-    context
-        Additional context of the error.
+    or_else: other allowed values, to be appended to the list of choices.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The value is not one of the texts.
-
-    Examples
-    --------
     >>> check_choice("by", "row", ("cell", "row"))
     >>> check_choice("by", "table", ("cell", "row"))
     Traceback (most recent call last):

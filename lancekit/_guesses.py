@@ -14,11 +14,9 @@ from string import Template
 
 import pyarrow as pa
 
-from lancekit._guessed_names import ARGUMENTS, NAMES, OPERATORS, RENAME, VALUES
+from lancekit._guessed_names import ARGUMENTS, NAMES, OPERATORS, VALUES
 from lancekit._guessed_parts import Lines
 from lancekit._legible import shown
-
-__all__ = ["RENAME", "argument_hint", "fitting", "line_for", "meant", "rows_by", "similar"]
 
 
 def _by_name(tables: Mapping[str, Lines]) -> dict[tuple[str, str], str]:
@@ -38,22 +36,18 @@ _VALUES = _by_name(VALUES)
 def line_for(owner: str, name: str, of: object = None, **more: object) -> str:
     """Return the line for an unknown attribute or an operator of a class, or an empty text.
 
-    Parameters
-    ----------
-    owner
-        The name of the class; ``"lance"`` is the package.
-    of
-        The object, whose columns the line shows.
-    more
-        Further placeholders.
+    owner: the name of the class; ``"lance"`` is the package.
+    of: the object, whose columns the line shows.
+    more: further placeholders.
 
-    Examples
-    --------
     >>> line_for("LanceDataset", "history")
     'ds.versions()'
     """
-    line = (_OPERATORS if name.startswith("__") else _LINES).get((owner, name), "")
-    return fitting(line, of, **more)
+    if name.startswith("__"):
+        return fitting(_OPERATORS.get((owner, name), ""), of, **more)
+    kind = "" if _is_numeric(of, True) else ", not a number"
+    line = _LINES.get((owner + kind, name)) or _LINES.get((owner, name), "")
+    return fitting(line, of, **{"name": name, **more})
 
 
 def argument_hint(
@@ -61,19 +55,10 @@ def argument_hint(
 ) -> str:
     """Return a hint for arguments that do not fit a function, or an empty text.
 
-    Parameters
-    ----------
-    function
-        The function's name, which can begin with its class.
-    known
-        The parameters of the function.
-    given
-        The values of unknown arguments by name; a name can be a mark such as ``"(missing)"``.
-    of
-        The object of a method.
+    function: the function's name, which can begin with its class.
+    known: the parameters of the function.
+    given: the values of unknown arguments by name; a name can be a mark such as ``"(missing)"``.
 
-    Examples
-    --------
     >>> argument_hint("scanner", ["columns", "filter"], {"where": "x > 3"})
     "Use filter='x > 3'."
     """
@@ -81,17 +66,36 @@ def argument_hint(
     for name, value in given.items():
         for parameter, line, guessed in ARGUMENTS:
             if (parameter in allowed or parameter in names) and name in guessed.split():
-                return f"Use {fitting(line, of, value=shown(value))}."
+                text = shown((isinstance(value, list) and condition_of(value)) or value)
+                return f"Use {fitting(line, of, name=name, value=text)}."
         if close := similar(name, allowed):
             return f"Did you mean {close}=?"
     return ""
 
 
+def condition_of(value: object) -> str:
+    """Return the SQL text of a condition that is a list of triples or a dictionary.
+
+    >>> condition_of([("x", ">", 1), ("s", "==", "a")]), condition_of({"x": 1}), condition_of(3)
+    ("x > 1 AND s = 'a'", 'x = 1', '')
+    """
+    if isinstance(value, dict):
+        value = [(name, "=", one) for name, one in value.items()]
+    if not isinstance(value, list) or not all(isinstance(o, tuple) and len(o) == 3 for o in value):
+        return ""
+    return " AND ".join(f"{o[0]} {str(o[1]).replace('==', '=')} {shown(o[2])}" for o in value)
+
+
+def condition_hint(value: object) -> str:
+    """Return the hint for a value that is neither SQL text nor an expression."""
+    polars = "For Polars expressions, use lk.scan_polars(ds).filter(...)."
+    found = condition_of(value)
+    return f"Use {found!r}." if found else f"Pass SQL text, or lk.col('x') > 3.  {polars}"
+
+
 def rows_by(key: Sequence[str], values: object) -> str:
     """Return the condition for rows with the given keys, or an empty text.
 
-    Examples
-    --------
     >>> rows_by(["id"], [1, 2]), rows_by(["id"], 3), rows_by(["id"], [{}])
     ('id IN (1, 2)', 'id = 3', '')
     """
@@ -106,8 +110,6 @@ def rows_by(key: Sequence[str], values: object) -> str:
 def meant(argument: str, value: object, choices: Iterable[str]) -> str:
     """Return the choice that a value probably means, or an empty text.
 
-    Examples
-    --------
     >>> meant("mode", "replace", ["create", "overwrite"]), meant("mode", "crate", ["create"])
     ('overwrite', 'create')
     """

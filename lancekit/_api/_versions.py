@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, timedelta
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Self
 
 from lancekit._api._handle import Handle
-from lancekit._api.time_travel import snapshot_as_of, snapshot_at
+from lancekit._api.time_travel import snapshot_as_of, snapshot_at, snapshot_to_restore
 from lancekit._arguments.checks import check_count
 from lancekit._checked import checked_methods
 from lancekit._display import interactive
@@ -109,9 +109,9 @@ class Versions(Handle):
 
     def at(
         self,
-        when: Ref | datetime | timedelta | None = None,
+        when: Ref | date | timedelta | None = None,
         *,
-        asof: datetime | timedelta | str | None = None,
+        asof: date | timedelta | str | None = None,
     ) -> Self:
         """Return a read-only handle that never moves.
 
@@ -121,8 +121,8 @@ class Versions(Handle):
             A version of this branch, a tag, a pair of branch and version, or a time as in `asof`.
             Text is the name of a tag.
         asof
-            A time instead: the newest version committed until then.  A datetime or its text
-            (without a zone it is local time, and warns), or a negative timedelta from now.
+            A time instead: the newest version committed until then.  A datetime, a date or its
+            text (without a zone it is local time, and warns), or a negative timedelta from now.
 
         Returns
         -------
@@ -153,22 +153,24 @@ class Versions(Handle):
             return self._other(snapshot_as_of(self._location, asof), read_only=True)
         return self._other(snapshot_at(self._location, when), read_only=True)
 
-    def restore(self, version: int | None = None) -> Answer:
+    def restore(self, version: Ref | date | timedelta | None = None) -> Answer:
         """Commit a version of the branch again, as the newest version; the handle moves there.
 
         Parameters
         ----------
         version
-            The version to restore; by default, the version that the handle is at.
+            The version: a number, a tag, or a time; by default, that of the handle.
 
         Raises
         ------
-        VersionNotFoundError
-            The version does not exist, or was cleaned up.
+        VersionNotFoundError, TagNotFoundError
+            It does not exist, or was cleaned up.
+        InvalidArgumentError
+            The version is on another branch.
         """
         from lancekit._operations.settings import restore_version
 
-        old = self._snapshot if version is None else snapshot_at(self._location, version)
+        old = snapshot_to_restore(self, version)
         self._pinned = False  # the usual way back: ds.checkout_version(3).restore()
         return self._done("restore", lambda _: restore_version(old), version=old.version)
 

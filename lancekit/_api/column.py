@@ -89,7 +89,8 @@ class ColumnSummary(Displayed):
 
 
 @hinting_operators(
-    "__iter__ __array__ __len__ __getitem__ __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ "
+    "__array__ __iadd__ __isub__ __imul__ __itruediv__ "
+    "__len__ __getitem__ __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ "
     "__truediv__ __rtruediv__ __floordiv__ __mod__ __pow__ __neg__ __abs__ __invert__ __and__ "
     "__or__ __gt__ __lt__ __ge__ __le__ __eq__ __ne__"
 )

@@ -21,6 +21,9 @@ class Hinting:
     if not TYPE_CHECKING:  # type checkers report unknown names
 
         def __getattr__(self, name: str) -> object:
+            # pandas looks for it before it reads items or an array, whose errors have the line
+            if name == "__iter__" and hasattr(type(self), "__getitem__"):
+                return self.__getitem__
             raise missing(type(self).__name__, name, self)
 
 
@@ -79,15 +82,12 @@ _OPERATIONS: Mapping[str, str] = {
 }
 #: operators of Python, and the comparisons of SQL
 _SYMBOLS: Mapping[str, str] = {
-    **{
-        "__gt__": ">",
-        "__lt__": "<",
-        "__ge__": ">=",
-        "__le__": "<=",
-        "__eq__": "==",
-        "__ne__": "!=",
-    },
-    **{"__add__": "+", "__radd__": "+", "__sub__": "-", "__rsub__": "-", "__mul__": "*"},
-    **{"__rmul__": "*", "__truediv__": "/", "__rtruediv__": "/", "__mod__": "%"},
+    f"__{name}__": symbol
+    for symbol, names in {
+        **{">": "gt", "<": "lt", ">=": "ge", "<=": "le", "==": "eq", "!=": "ne", "%": "mod"},
+        **{"+": "add radd iadd", "-": "sub rsub isub", "*": "mul rmul imul"},
+        "/": "truediv rtruediv itruediv",
+    }.items()
+    for name in names.split()
 }
 _COMPARISONS = {">": ">", "<": "<", ">=": ">=", "<=": "<=", "==": "=", "!=": "<>"}

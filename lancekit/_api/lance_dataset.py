@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Self, overload
 
+import numpy as np
 import pyarrow as pa
 
 from lancekit._api._commits import Commits, Settings
@@ -44,7 +45,8 @@ if TYPE_CHECKING:
 
 
 @hinting_operators(
-    "__iter__ __add__ __radd__ __gt__ __lt__ __ge__ __le__ __array__ __enter__ __exit__"
+    "__add__ __radd__ __sub__ __mul__ __truediv__ __neg__ __invert__ __and__ __or__ "
+    "__gt__ __lt__ __ge__ __le__ __array__ __enter__ __exit__"
 )
 @checked_methods
 class LanceDataset(
@@ -135,18 +137,20 @@ class LanceDataset(
         return self._snapshot.manifest.num_rows, len(self.schema)
 
     @overload
-    def __getitem__(self, item: str) -> DatasetColumn: ...
+    def __getitem__(self, item: str) -> DatasetColumn: ...  # type: ignore[overload-overlap]
     @overload
-    def __getitem__(self, item: slice | list[str]) -> pa.Table: ...
-    def __getitem__(self, item: str | slice | list[str]) -> DatasetColumn | pa.Table:
-        """Return a column, or read a range of rows (``ds[10:20]``) or columns (``ds[["a"]]``).
+    def __getitem__(self, item: object) -> pa.Table: ...
+    def __getitem__(self, item: object) -> DatasetColumn | pa.Table:
+        """Return a column, or read rows (``ds[10:20]``) or columns (``ds[["a"]]``).
+
+        Rows are also chosen by a condition (`col`), a mask, or a list or array of positions.
 
         Raises
         ------
         ColumnNotFoundError
             There is no column or nested field of this name or path.
         InvalidTypeError
-            The item is neither a name, a slice nor a list of names; the hint has the right line.
+            The item is something else; the hint has the right line.
         """
         match item:
             case str():
@@ -155,19 +159,24 @@ class LanceDataset(
                 return DatasetColumn(self._snapshot, item)
             case slice():
                 return self._rows_of(item)
-            case list() if item and all(isinstance(name, str) for name in item):
-                return self.to_table(columns=item)
-            case _:
-                raise self._no_item(item)
+        if type(item).__name__ == "Expression":  # of lancekit or of pyarrow
+            return self.to_table(filter=item)
+        flat = isinstance(item, list) and all(map(np.isscalar, item))
+        values = np.asarray(item if flat or hasattr(item, "__array__") else 0)
+        names = values.tolist()
+        if values.ndim == 1 and values.dtype == bool and len(values) == len(self):
+            return self.take(np.flatnonzero(values).tolist())
+        if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
+            return self.to_table(columns=names)
+        if values.ndim == 1 and values.dtype.kind in "iu":
+            return self.take(names)
+        raise self._no_item(item)
 
     def _rows_of(self, rows: slice) -> pa.Table:
         try:
             found = range(*rows.indices(self._snapshot.manifest.num_rows))
         except TypeError as error:
-            raise InvalidTypeError(
-                f"A slice of rows must have whole numbers, got {shown(rows)}.",
-                hint="For example ds[10:20].",
-            ) from error
+            raise self._no_item(rows) from error
         if found.step == 1:
             return self.to_table(offset=found.start, limit=len(found))
         return self.take(list(found))
@@ -190,16 +199,22 @@ class LanceDataset(
 
     def _no_item(self, item: object) -> InvalidTypeError:
         """Return the error for an item that a handle does not have, with the right line."""
-        from lancekit._guesses import fitting
+        from lancekit._guesses import condition_of, fitting
 
-        if isinstance(item, int):
-            line = f"ds.take([{item if item >= 0 else f'len(ds) - {-item}'}])"
-        elif isinstance(item, tuple) and all(isinstance(name, str) for name in item):
-            line = f"ds[{list(item)}]"
-        elif isinstance(item, list) and all(map(is_whole, item)):
-            line = f"ds.take({item})" if item else "ds.to_table(columns=[])"
-        else:
-            line = fitting("ds.to_table(filter='$filter')", self)
+        match item:
+            case int() | np.integer():
+                at = int(item) if item >= 0 else f"len(ds) - {-item}"
+                line = f"ds.take([{at}]), ds.to_batches(), or ds.to_table().to_pydict()"
+            case tuple() if all(isinstance(name, str) for name in item):
+                line = f"ds[{list(item)}]"
+            case []:
+                line = "ds.to_table(columns=[])"
+            case slice():
+                between = f"lk.col('$key').between({item.start!r}, {item.stop!r})"
+                line = fitting(f"ds[10:20], or ds.to_table(filter={between})", self)
+            case _:
+                condition = condition_of(item) or fitting("$filter", self)
+                line = f"ds.to_table(filter={condition!r})"
         return InvalidTypeError(
             f"ds[...] needs a column name, a list of names or a slice, got {shown(item)}.",
             hint=f"Use {line}.",
@@ -212,21 +227,26 @@ class LanceDataset(
             raise self._not_set(name, value)
         object.__setattr__(self, name, value)
 
-    def __setitem__(self, name: str, value: object) -> None:
+    def __setitem__(self, name: object, value: object) -> None:
         raise self._not_set(name, value)
 
     def __delitem__(self, name: str) -> None:
         raise InvalidTypeError("del changes no dataset.", hint=f"Use ds.drop_columns([{name!r}]).")
 
-    def _not_set(self, name: str, value: object) -> UnknownNameError:
+    def _not_set(self, name: object, value: object) -> UnknownNameError:
         """Return the error for an assignment, with the line that changes the column."""
-        from lancekit._guesses import RENAME, fitting
+        from lancekit._guessed_names import RENAME
+        from lancekit._guesses import fitting
 
-        sql = value if isinstance(value, int | float) else f"'{value}'"
-        verb = "update" if name in self._items_by_name() else "add_columns"
-        line = f"ds.{verb}({{{name!r}: {str(sql)!r}}})"
+        sql = "NULL" if value is None else value if isinstance(value, int | float) else f"'{value}'"
+        here = name in self._items_by_name()
+        line = f"ds.{'update' if here else 'add_columns'}({{{name!r}: {str(sql)!r}}})"
         if name == "columns":
             line = fitting(RENAME, self)
+        elif hasattr(value, "__len__") and not isinstance(value, str | bytes):  # a value for a row
+            line = fitting("ds.merge_insert('$key').when_matched_update_all().execute(df)", self)
+        elif not isinstance(name, str):
+            line = fitting(f"ds.update({{'$number': {str(sql)!r}}}, where='$filter')", self)
         return UnknownNameError(
             f"{shown(name)} cannot be assigned: a dataset changes by its methods.",
             hint=f"Use {line}.",

@@ -22,34 +22,23 @@ _COUNTERS = "scan_stats_callback= of scanner() reports the data that a scan read
 _MODELS = "write_dataset() takes rows, not models"
 _LISTED = "lancekit's own classes describe it"
 
+
+def _all(names: str, why: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), why)
+
+
 NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
     "lance": {
-        **dict.fromkeys(
-            [
-                "BlobArray",
-                "BlobDescriptor",
-                "BlobDescriptorArrayBuilder",
-                "DedicatedBlobWriter",
-                "PackedBlobWriter",
-            ],
-            _BLOBS,
-        ),
-        **dict.fromkeys(["CleanupCandidateFile", "CleanupReferencedBranch"], _LISTED),
-        **dict.fromkeys(["bytes_read_counter", "io", "iops_counter"], _COUNTERS),
+        **_all("BlobArray BlobDescriptor BlobDescriptorArrayBuilder", _BLOBS),
+        **_all("DedicatedBlobWriter PackedBlobWriter", _BLOBS),
+        **_all("CleanupCandidateFile CleanupReferencedBranch", _LISTED),
+        **_all("bytes_read_counter io iops_counter", _COUNTERS),
         "FFILanceTableProvider": "ds.sql() runs DataFusion; for other sessions, use ds.to_table()",
         "simd_info": "NumPy and Arrow choose their instructions",
     },
-    "lance.file": {
-        **dict.fromkeys(
-            [
-                "LanceBufferDescriptor",
-                "LanceColumnMetadata",
-                "LanceFileStatistics",
-                "LancePageMetadata",
-            ],
-            _LISTED,
-        ),
-    },
+    "lance.file": _all(
+        "LanceBufferDescriptor LanceColumnMetadata LanceFileStatistics LancePageMetadata", _LISTED
+    ),
     "lance.blob": {"BlobArray": _BLOBS, "BlobIterator": "iter() of a BlobColumn gives one"},
     "lance.sampler": dict.fromkeys(["PrioritizedItem", "T"], "it is an internal detail of pylance"),
     "lance.udf": {
@@ -58,23 +47,13 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
     },
     "lance.util": {
         "HNSW": "vector indices with graphs cannot be created",
-        **dict.fromkeys(
-            ["sanitize_ts", "td_to_micros"], "dataset(asof=...) accepts times directly"
-        ),
+        **_all("sanitize_ts td_to_micros", "dataset(asof=...) accepts times directly"),
     },
     "LanceDataset": {
-        **dict.fromkeys(
-            [
-                "initial_storage_options",
-                "io_stats_incremental",
-                "io_stats_snapshot",
-                "latest_storage_options",
-                "storage_options_accessor",
-            ],
-            _SESSION,
-        ),
-        **dict.fromkeys(["filter", "join_asof", "sort_by"], _ARROW),
-        **dict.fromkeys(["join", "partition_expression"], _NEVER),
+        **_all("initial_storage_options latest_storage_options storage_options_accessor", _SESSION),
+        **_all("io_stats_incremental io_stats_snapshot", _SESSION),
+        **_all("filter join_asof sort_by", _ARROW),
+        **_all("join partition_expression", _NEVER),
         "from_pydantic_model": _MODELS,
         "replace_schema": "pylance refuses it, too; use update_schema_metadata()",
     },
@@ -83,7 +62,7 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         "overlays of data files come with a later release; datasets with overlays are refused",
     ),
     "LanceScanner": {
-        **dict.fromkeys(["from_batches", "from_dataset", "from_fragment", "take"], _NEVER),
+        **_all("from_batches from_dataset from_fragment take", _NEVER),
         "scan_batches": "pylance's own always raises; use to_batches()",
     },
     "ScannerBuilder": {
@@ -92,9 +71,7 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         "row_addr_prefilter": "use a filter on _rowaddr",
         "substrait_aggregate": _PLAN,
     },
-    "LanceFragment": {
-        "partition_expression": _NEVER,
-    },
+    "LanceFragment": {"partition_expression": _NEVER},
     "MergeInsertBuilder": {},
 }
 
@@ -102,12 +79,8 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
 def missing(owner: str, name: str, of: object = None) -> AttributeError:
     """Return the error for an unknown name of a class or of the package, with the right line.
 
-    Parameters
-    ----------
-    owner
-        The name of the class; ``"lance"`` is the package.
-    of
-        The object, whose columns the line shows.
+    owner: the name of the class; ``"lance"`` is the package.
+    of: the object, whose columns the line shows.
     """
     what = "module 'lancekit'" if owner == "lance" else f"{owner!r} object"
     absent = f"{what} has no attribute {name!r}"
@@ -124,6 +97,8 @@ def missing(owner: str, name: str, of: object = None) -> AttributeError:
             attribute=name,
         )
     hint = f"Use {line}." if line else _hint(owner, name, of)
+    if item and line != item:
+        hint += f"  For the item, use {item}."
     return UnknownNameError(f"{absent}.", hint=hint, attribute=name)
 
 

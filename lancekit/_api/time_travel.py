@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from lancekit._api._handle import Handle
 from lancekit._legible import shown, warn
@@ -12,14 +12,14 @@ from lancekit._versions.references import Ref, parse_reference, resolve
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
-__all__ = ["Ref", "snapshot_as_of", "snapshot_at", "snapshot_before"]
+__all__ = ["Ref", "snapshot_as_of", "snapshot_at", "snapshot_before", "snapshot_to_restore"]
 
 
 def snapshot_at(location: BranchLocation, reference: object) -> Snapshot:
     """Load the version of a reference: a number, a tag, a pair, a time, or a handle."""
     if isinstance(reference, Handle):
         return reference._snapshot
-    if isinstance(reference, datetime | timedelta):
+    if isinstance(reference, date | timedelta):  # a datetime is a date
         return snapshot_as_of(location, reference)
     return resolve(location, parse_reference(reference, location))
 
@@ -38,11 +38,23 @@ def snapshot_before(snapshot: Snapshot) -> Snapshot:
     return load_snapshot(snapshot.location, snapshot.version - 1)
 
 
+def snapshot_to_restore(handle: Handle, version: object) -> Snapshot:
+    """Load the version that a restore commits again: by default that of the handle."""
+    old = handle._snapshot if version is None else snapshot_at(handle._location, version)
+    branch = old.location.name
+    if branch != handle._location.name:
+        raise InvalidArgumentError(
+            f"{shown(version)} is a version of {branch}, not of {handle._location.name}.",
+            hint=f"Use ds.branches[{branch!r}].restore({old.version}).",
+        )
+    return old
+
+
 def snapshot_as_of(location: BranchLocation, moment: object) -> Snapshot:
     """Load the newest version committed at or before a moment.
 
-    moment: a datetime, a pandas Timestamp or ISO text; without a zone it is local time, and warns.
-    Or a timedelta of 0 or less, relative to now.
+    moment: a datetime, a date, a pandas Timestamp or ISO text; without a zone it is local time, and
+    warns.  Or a timedelta of 0 or less, relative to now.
     """
     listing = list_versions(location)
     when = _aware(moment)
@@ -54,6 +66,8 @@ def snapshot_as_of(location: BranchLocation, moment: object) -> Snapshot:
 def _aware(moment: object) -> datetime:
     if isinstance(moment, timedelta):
         return _ago(moment)
+    if isinstance(moment, date) and not isinstance(moment, datetime):
+        moment = moment.isoformat()
     if isinstance(moment, str):
         try:
             moment = datetime.fromisoformat(moment)

@@ -77,7 +77,8 @@ def settings_of(arguments: WriteOptions, mode: str) -> WriteSettings:
 def check_schema_mode(value: str | None) -> bool:
     """Return True for ``"merge"``, False for ``None``; raise InvalidArgumentError for others."""
     if value is not None:
-        check_choice("schema_mode", value, ("merge",))
+        with_mode = " (mode='overwrite' replaces the columns, too)"
+        check_choice("schema_mode", value, ("merge",), or_else=with_mode)
     return value is not None
 
 

@@ -58,8 +58,7 @@ class _FragmentRows(_Selection):
         Also read deleted rows whose files still exist.  They have no ``_rowid`` (which must be
         among the columns) and no ``_rowaddr``.
     order_by
-        Names, or objects with ``column_name`` and ``ascending``.  The whole result is sorted in
-        memory.
+        A name or a `ColumnOrdering`, or a list of them.  The whole result is sorted in memory.
     use_scalar_index
         ``False`` filters all rows, without a query of scalar indices.
     batch_readahead, io_buffer_size, late_materialization
@@ -70,7 +69,7 @@ class _FragmentRows(_Selection):
     batch_size_bytes: int | None = None
     strict_batch_size: bool | None = None
     include_deleted_rows: bool | None = None
-    order_by: list[Any] | None = None
+    order_by: object = None
     use_scalar_index: bool | None = None
     batch_readahead: int | None = hint(default=None, check=check_count)
     io_buffer_size: int | None = hint(default=None, check=check_count)

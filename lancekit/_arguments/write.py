@@ -18,7 +18,7 @@ from lancekit._defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
-    from datetime import datetime, timedelta
+    from datetime import date, timedelta
 
     import pyarrow as pa
 
@@ -321,13 +321,13 @@ class DatasetArguments(OpenArguments):
     Parameters
     ----------
     asof
-        A time instead of a version: open the newest version committed until then.  A time without a
-        zone is local time, and warns.  A negative timedelta is relative to now.
+        A time instead of a version: open the newest version committed until then.  A time or a date
+        without a zone is local time, and warns.  A negative timedelta is relative to now.
     branch
         The branch of the version or the time; by default the main branch.
     """
 
-    asof: datetime | timedelta | str | None = None
+    asof: date | timedelta | str | None = None
     _: KW_ONLY
     branch: str | None = None
 

@@ -73,16 +73,14 @@ def plan_delete(snapshot: Snapshot, predicate: object) -> DeletePlan:
     Raises PredicateError: the predicate does not parse, or does not fit the schema.
     """
     if not isinstance(predicate, str | Expression | pc.Expression):
-        from lancekit._guesses import rows_by  # needed only for errors
+        from lancekit._guesses import condition_hint, condition_of, rows_by
 
         schema = snapshot.manifest.schema
         key = [field.name for field in schema.primary_key or schema.fields[:1]]
-        found = rows_by(key, predicate)
+        found = rows_by(key, predicate) or condition_of(predicate)
         raise InvalidTypeError(
             f"The predicate must be SQL text or an expression, got {shown(predicate)}.",
-            hint=f"Use ds.delete({found!r})."
-            if found
-            else "Pass SQL text such as \"x > 3\", or lk.col('x') > 3.",
+            hint=f"Use ds.delete({found!r})." if found else condition_hint(predicate),
         )
     schema = blob_view(snapshot.manifest.schema)
     parsed = Predicate.parse(as_sql(predicate), schema.to_arrow())

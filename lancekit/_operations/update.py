@@ -44,11 +44,13 @@ def check_updates(updates: object) -> dict[str, str]:
     Raises InvalidArgumentError: the dictionary is empty.
     """
     if not isinstance(updates, Mapping) or not all(isinstance(name, str) for name in updates):
-        name = updates if isinstance(updates, str) else "price"
+        text = updates if isinstance(updates, str) else "price"
+        name, value = map(str.strip, (*text.split("=", 1), "0")[:2])
         raise InvalidTypeError(
             f"updates must be a dict of columns and new values, got {shown(updates)}.",
-            hint=f"For example ds.update({{{name!r}: '0'}}): SQL text, lk.col('x') * 2, or a "
-            "constant. A text constant has its own quotes, or is lk.lit('new').",
+            hint=f"For example ds.update({{{name!r}: {value!r}}}): SQL text, lk.col('x') * 2, or a "
+            "constant. A text constant has its own quotes, or is lk.lit('new'). For rows, use "
+            "ds.merge_insert(...).when_matched_update_all().execute(rows).",
         )
     if not updates:
         raise InvalidArgumentError("No updates were given.", hint="Pass at least one column.")

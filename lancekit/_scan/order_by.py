@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,12 +46,9 @@ def parse_orderings(order_by: object) -> tuple[ColumnOrdering, ...]:
     """
     if order_by is None:
         return ()
-    if isinstance(order_by, str) or not isinstance(order_by, Iterable):
-        raise InvalidTypeError(
-            f"order_by must be a list, got {shown(order_by)}.",
-            hint="Pass a list of column names or ColumnOrdering objects.",
-        )
-    return tuple(map(_parse, order_by))
+    if isinstance(order_by, str) or not isinstance(order_by, Collection | np.ndarray):
+        return (_parse(order_by),)
+    return tuple(map(_parse, order_by.items() if isinstance(order_by, dict) else order_by))
 
 
 def _parse(ordering: object) -> ColumnOrdering:
@@ -59,8 +56,10 @@ def _parse(ordering: object) -> ColumnOrdering:
         return ColumnOrdering(ordering)
     name = getattr(ordering, "column_name", None)
     if not isinstance(name, str):
+        name = str(ordering[0] if isinstance(ordering, tuple) and ordering else ordering).strip("`")
         raise InvalidTypeError(
-            f"order_by must contain column names or ColumnOrdering objects, got {shown(ordering)}."
+            f"order_by must contain column names or ColumnOrdering objects, got {shown(ordering)}.",
+            hint=f"Use order_by=[lk.ColumnOrdering({name!r}, ascending=False)].",
         )
     return ColumnOrdering(
         name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -49,12 +50,13 @@ def test_what_is_no_column(tmp_path: Path) -> None:
     ds = lk.write_dataset({"id": [1]}, tmp_path / "d")
     with pytest.raises(ColumnNotFoundError):
         ds["nosuch"]
-    for other in (0, [0], ("id", "id"), None, []):
+    for other in (0, [0.5], [[0]], ("id", "id"), None, []):
         with pytest.raises(InvalidTypeError):
             ds[other]  # type: ignore[call-overload]
     # a handle is neither a sequence nor a mapping of its columns
-    with pytest.raises(TypeError, match="does not support iteration"):
-        iter(ds)
+    assert not isinstance(ds, Iterable)
+    with pytest.raises(TypeError, match=r"ds.to_batches\(\)"):
+        list(ds)
     with pytest.raises(TypeError, match="in looks for the name of a column"):
         3 in ds  # noqa: B015
     assert pa.table(ds) == ds.to_table()
@@ -259,5 +261,5 @@ def test_rows_and_columns_by_item() -> None:
     assert ds[["x"]] == ds.to_table(columns=["x"])
     assert "x" in ds
     assert "y" not in ds
-    with pytest.raises(InvalidTypeError, match="whole numbers"):
+    with pytest.raises(InvalidTypeError, match=r"Use ds\[10:20\]"):
         ds["a":"b"]  # type: ignore[misc]

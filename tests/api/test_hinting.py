@@ -8,13 +8,14 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import lancekit as lk
 from lancekit.errors import InvalidTypeError, UnknownNameError
 
 REFUSED: list[tuple[Callable[[lk.LanceDataset], object], str]] = [
-    (iter, "ds.to_batches()"),
+    (lambda ds: next(iter(ds)), "ds.to_batches()"),  # type: ignore[call-overload]
     (list, "ds.to_batches()"),
     (np.asarray, "ds.to_pandas().to_numpy()"),
     (lambda ds: ds + {"id": [2]}, "ds.insert(df)"),  # type: ignore[operator]
@@ -87,3 +88,32 @@ def test_an_expression_names_the_line() -> None:
     with pytest.raises(UnknownNameError, match=r"Use lk.col\('x'\).is_null\(\)"):
         lk.col("x").isnull()  # type: ignore[attr-defined]
     assert not hasattr(lk.col("x"), "nonsense")
+
+
+@pytest.mark.parametrize(
+    "rows", [np.array([1, 2]), [1, 2], np.array([False, True, True]), [False, True, True]]
+)
+def test_rows_by_position_or_mask(rows: object) -> None:
+    ds = lk.write_dataset({"id": [1, 2, 3]}, "memory://masked")
+    assert ds[rows]["id"].to_pylist() == [2, 3]
+    assert ds[lk.col("id") > 1]["id"].to_pylist() == [2, 3]
+    with pytest.raises(InvalidTypeError, match=r"ds.to_table"):
+        ds[[True]]
+
+
+def test_a_column_with_the_name_of_a_guess() -> None:
+    ds = lk.write_dataset({"keys": [1]}, "memory://keys")
+    with pytest.raises(UnknownNameError, match=r"For the item, use ds\['keys'\]"):
+        ds.keys  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_pandas_takes_no_handle_in_silence() -> None:
+    ds = lk.write_dataset({"id": [1]}, "memory://pandas")
+    for thing, line in (
+        (ds, "ds.to_pandas"),
+        (ds["id"], r"ds.to_table"),
+        (lk.sql("SELECT 1"), "to_pandas"),
+    ):
+        for kind in (pd.DataFrame, pd.Series):
+            with pytest.raises(InvalidTypeError, match=line):
+                kind(thing)

@@ -68,7 +68,8 @@ def test_order_by_a_column_that_is_not_asked_for(pair) -> None:
     assert ours.to_table(columns=["s"], order_by=["i"])["s"].to_pylist()[-1] == "\\"
     with pytest.raises(lk.errors.ColumnNotFoundError, match="'zz'"):
         ours.to_table(order_by=["zz"])
-    for bad in (5, "i", [5]):
+    assert ours.to_table(columns=["s"], order_by="i")["s"].to_pylist()[-1] == "\\"
+    for bad in (5, [5], [("i", "desc")]):
         with pytest.raises(lk.errors.InvalidTypeError, match="order_by"):
             ours.scanner(order_by=bad)
 

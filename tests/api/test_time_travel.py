@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -81,3 +81,11 @@ def test_a_time_at_which_a_version_was_the_newest_that_is_gone(table: lk.LanceDa
             assert error.value.context["nearest"] == (2, 6)
     with pytest.raises(VersionNotFoundError, match="version 2 of"):
         table.at(times[1])
+
+
+def test_a_date_is_its_midnight() -> None:
+    ds = lk.write_dataset({"x": [1]}, "memory://by-date")
+    with pytest.warns(UserWarning, match="local time"):
+        assert lk.dataset("memory://by-date", asof=date(2099, 1, 1)).version == 1
+    with pytest.warns(UserWarning, match="local time"), pytest.raises(VersionNotFoundError):
+        ds.at(date(2020, 1, 1))

@@ -123,3 +123,26 @@ def test_a_version_by_its_number(tmp_path: Path) -> None:
     assert (ds.version, ds.count_rows()) == (3, 1)
     with pytest.raises(VersionNotFoundError):
         ds.restore(9)
+
+
+def test_a_version_by_its_tag_or_a_time(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "t")
+    ds.tags.create("first")
+    ds.delete("true")
+    ds.restore("first")
+    assert (ds.version, ds.count_rows()) == (3, 1)
+    ds.delete("true")
+    ds.restore(ds.versions()[0].timestamp.astimezone())
+    assert (ds.version, ds.count_rows()) == (5, 1)
+
+
+def test_a_version_of_another_branch_is_not_restored(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "t")
+    branch = ds.create_branch("b")
+    branch.insert({"id": [2]})
+    branch.tags.create("two")
+    with pytest.raises(
+        InvalidArgumentError, match=r"of b, not of main.*branches\['b'\].restore\(2\)"
+    ):
+        ds.restore("two")
+    assert ds.latest_version == 1

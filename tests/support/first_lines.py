@@ -113,11 +113,17 @@ TASKS = [
 
 def world(folder: Path) -> dict[str, object]:
     """Return the names that the lines use, with a new table of two versions in ``folder``."""
+    import collections
+    import copy
+    import datetime
+    import pickle
+
     import duckdb
     import numpy as np
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     import lancekit as lk
 
@@ -131,12 +137,13 @@ def world(folder: Path) -> dict[str, object]:
     ds.tags.create("first", 1)
     ds.create_branch("old", 1)
     df = frame[15:].assign(id=range(18, 23))
-    frame[:10].to_parquet(folder / "in.parquet")
-    frame[:10].to_csv(folder / "in.csv", index=False)
-    frame[:10].to_parquet(folder / "in.parquet")
+    for name in ("in", "rows"):
+        frame[:10].to_csv(folder / f"{name}.csv", index=False)
+        frame[:10].to_parquet(folder / f"{name}.parquet")
     rows = pa.Table.from_pandas(df, preserve_index=False)
     return {"lk": lk, "pd": pd, "pl": pl, "pa": pa, "np": np, "duckdb": duckdb, "folder": folder} | {
-        "uri": uri, "ds": ds, "df": df, "rows": rows,
+        "uri": uri, "ds": ds, "df": df, "rows": rows, "pc": pc, "datetime": datetime,
+        "copy": copy, "pickle": pickle, "collections": collections,
     }  # fmt: skip
 
 

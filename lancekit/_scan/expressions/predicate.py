@@ -201,9 +201,7 @@ class Predicate:
         elif isinstance(source, str):
             found = compile_expression(source, schema)
         else:
-            raise InvalidTypeError(
-                f"a filter must be SQL text or a pyarrow expression, got {type(source).__name__}."
-            )
+            raise _no_filter(source)
         return cls.of(source, found, schema)
 
     @classmethod
@@ -304,3 +302,10 @@ class Unbound(str):
 
     def __reduce__(self) -> tuple[object, ...]:
         return Unbound, (str(self),)  # pickle recurses less deeply than the parser
+
+
+def _no_filter(value: object) -> InvalidTypeError:
+    from lancekit._guesses import condition_hint  # needed only for errors
+
+    what = f"a filter must be SQL text or a pyarrow expression, got {type(value).__name__}."
+    return InvalidTypeError(what, hint=condition_hint(value))
