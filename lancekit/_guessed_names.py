@@ -266,7 +266,7 @@ ARGUMENTS: tuple[tuple[str, str, str], ...] = (
     ("dataset", "ds.to_table(columns=['id'])", "columns filter usecols limit"),
     ("filter", "ds.checkout_version(1)", "version asof tag branch timestamp"),
     ("delete", "ds.delete($value)", "where filter condition query expr"),
-    ("delete", "ds.delete('true')", "(missing)"), ("update", "ds.update($value)", "set values"),
+    ("delete", "ds.delete('$filter')", "(missing)"), ("update", "ds.update($value)", "set values"),
     ("update", "ds.update({'$number': '$zero'})", "(missing) (wrong) (more)"),
     ("merge", _UPSERT, "on how left_index right_index (missing)"),
     ("commit", "ds.insert(df, commit_message='message')", "(missing)"),

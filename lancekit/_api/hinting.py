@@ -59,7 +59,7 @@ def _refused(kind: type, name: str) -> Callable[..., object]:
         line = line_for(kind.__name__, name, self, **shown)
         what = _OPERATIONS.get(name) or symbol or name.strip("_")
         raise InvalidTypeError(
-            f"A {kind.__name__} does not support {what}.",
+            f"'{kind.__name__}' object does not support {what}.",
             hint=f"Use {line}.",
             operator=name,
         )
