@@ -21,6 +21,11 @@ _PARQUET = "pq.write_table(lk.sql(...).to_table(), 'x.parquet')"
 _CASE = "lk.sql('SELECT *, CASE WHEN $column > 1 THEN 2 ELSE 3 END AS y FROM ds')"
 _SOURCE_UPDATE = "ds.update({'$number': '$zero'}, where='$key NOT IN (1, 2)')"
 
+_QUERY = {
+    "lk.sql('SELECT * FROM ds').to_pandas(), or ds.sql(...).build().to_batch_records()": "df "
+    "to_pandas pandas toPandas to_table arrow pl to_polars collect execute fetchall show head",
+}
+
 #: the lines of unknown attributes, by class
 PARTS: Mapping[str, Lines] = {
     "DatasetDiff": {
@@ -310,6 +315,7 @@ PARTS: Mapping[str, Lines] = {
         "lk.sql('SELECT * FROM r', r=lk.sql(...))": "createOrReplaceTempView create_view register "
         "to_view create_temp_view",
     },
+    "SqlQueryBuilder": _QUERY, "SqlQuery": _QUERY,
 }  # fmt: skip
 
 #: the lines of arguments that do not fit, looked up before those of the dataset
@@ -349,9 +355,9 @@ OPERATORS_OF_PARTS: Mapping[str, Lines] = {
         "d.to_table()[$shown], or d.sample()": "__getitem__", "d.to_batches()": "__iter__",
         "d.to_pandas()": "__array__",
     },
-    "DatasetOptimizer": {
-        COMPACT: "__call__",
-    },
+    "DatasetOptimizer": {COMPACT: "__call__"}, "Plots": {"ds.plot.columns(1)": "__call__"},
+    "LanceStats": {"ds.stats.dataset_stats()": "__call__"},
+    "Explainer": {"ds.explain.to_table(), or ds.explain.delete('$filter')": "__call__"},
     "SqlResult": {
         "lk.sql(...).to_table()['column'], or .fetchall()[0]": "__getitem__",
         "lk.sql(...).to_pandas()": "__array__", "lk.sql(...).fetchall()": "__iter__",

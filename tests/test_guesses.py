@@ -97,6 +97,8 @@ def test_no_name_of_the_table_exists() -> None:
         "LanceFragment": ds.get_fragments()[0],
         "LanceStats": ds.stats,
         "DatasetColumn, not a number": ds["id"],
+        "SqlQueryBuilder": ds.sql("SELECT 1"),
+        "SqlQuery": ds.sql("SELECT 1").build(),
     }
     assert of.keys() == NAMES.keys()
     known = {

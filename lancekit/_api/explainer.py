@@ -15,6 +15,7 @@ from typing import Any, get_args
 
 from lancekit._api._handle import Handle
 from lancekit._api.frames import check_blob_mode, pandas_frame
+from lancekit._api.hinting import hinting_operators
 from lancekit._api.index_requests import (
     no_fragments,
     optimize_request,
@@ -22,7 +23,7 @@ from lancekit._api.index_requests import (
     vector_request,
 )
 from lancekit._api.scanner import LanceScanner, scan_of
-from lancekit._api.time_travel import snapshot_at
+from lancekit._api.time_travel import snapshot_to_restore
 from lancekit._arguments.checks import (
     check_callback,
     check_count,
@@ -97,6 +98,7 @@ _HOW: Mapping[str, Callable[[str, Any], object]] = {
 }
 
 
+@hinting_operators("__call__")
 class Explainer:
     """Describes what an operation would do, where it would run, and why, without running it.
 
@@ -316,8 +318,7 @@ def _validate(ds: Handle, given: Arguments) -> Explanation:
 
 
 def _restore(ds: Handle, given: Arguments) -> Explanation:
-    version = given["version"]
-    old = ds._snapshot if version is None else snapshot_at(ds._location, version)
+    old = snapshot_to_restore(ds, given["version"])
     lost = f"the newest version becomes the same as version {old.version}; no version is lost"
     return explain_metadata(ds._snapshot, "restore", ["Restore"], [lost])
 

@@ -205,6 +205,11 @@ class LanceDataset(
             case int() | np.integer():
                 at = int(item) if item >= 0 else f"len(ds) - {-item}"
                 line = f"ds.take([{at}]), ds.to_batches(), or ds.to_table().to_pydict()"
+            case (slice() | int() as rows, str() | list() as names):
+                names = names if isinstance(names, list) else [names]
+                line = f"ds.take([{rows}], columns={names})"
+                if isinstance(rows, slice):
+                    line = f"ds.to_table(columns={names})[{rows.start or ''}:{rows.stop or ''}]"
             case tuple() if all(isinstance(name, str) for name in item):
                 line = f"ds[{list(item)}]"
             case []:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lancekit._api.hinting import Hinting
+from lancekit._api.hinting import Hinting, hinting_operators
 from lancekit._arguments.checks import check_count
 from lancekit._display import Displayed
 from lancekit._operations.index.describe import index_statistics
@@ -14,6 +14,7 @@ from lancekit._operations.maintenance.inventory import DataStatistics, data_stat
 from lancekit._versions.snapshot import Snapshot
 
 
+@hinting_operators("__call__")
 class LanceStats(Displayed, Hinting):
     """Statistics of a version; see `LanceDataset.stats`."""
 

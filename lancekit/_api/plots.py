@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from lancekit._api._handle import Handle
+from lancekit._api.hinting import hinting_operators
 from lancekit._api.time_travel import snapshot_at
 from lancekit._arguments.checks import check_count, check_items
 from lancekit._checked import checked, checked_methods
@@ -20,6 +21,7 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError
 _PANELS = ("rows", "bytes", "operations")
 
 
+@hinting_operators("__call__")
 @checked_methods
 class Plots:
     """The pictures of a dataset; `LanceDataset.plot` returns this object.

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lancekit._api._handle import Handle
 from lancekit._api.frames import frame_of
+from lancekit._api.hinting import Hinting
 from lancekit._api.scanner import scan_of
 from lancekit._arguments.checks import check_count
 from lancekit._arguments.scan import ScanArguments
@@ -39,7 +40,7 @@ _CHANGE = re.compile(
 
 
 @checked_methods
-class SqlQueryBuilder(Displayed):
+class SqlQueryBuilder(Displayed, Hinting):
     """Configures a query; every setter returns the builder."""
 
     def __init__(self, dataset: Handle, sql: str, *, include_mem_wal: bool = False) -> None:
@@ -81,7 +82,7 @@ class SqlQueryBuilder(Displayed):
 
 
 @dataclass(eq=False, repr=False)
-class SqlQuery(Displayed):
+class SqlQuery(Displayed, Hinting):
     """A query over one version; each call runs it again."""
 
     _dataset: Handle

@@ -7,6 +7,7 @@ references, because they remove versions.  Lists return the other references, wi
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -96,6 +97,15 @@ def all_branches(root: Store) -> dict[str, Branch]:
     return _complete(read_branches(root))
 
 
+#: other references that users write as text, and hints
+_NO_TAGS = {
+    r"(\d+)": "For a version, pass a number: version={0}.",
+    r"(.+):(\d+)": "For a version of a branch, pass ({0!r}, {1}).",
+    "(?:head|latest|newest|current).*": "The newest version is ds.latest(), and the one before "
+    "ds.checkout_version(ds.version - 1).",
+}
+
+
 def get_tag(root: Store, name: str) -> Tag:
     """Return a tag; ``TagNotFoundError`` if it does not exist."""
     path = tag_file(name)
@@ -108,6 +118,9 @@ def get_tag(root: Store, name: str) -> Tag:
     except FileNotFoundError:
         pass
     hint = _known(tag_files(root), "tags")
+    for form, other in _NO_TAGS.items():
+        if found := re.fullmatch(form, name, re.IGNORECASE):
+            hint = other.format(*found.groups())
     with suppress(ValueError):
         datetime.fromisoformat(name)
         hint = f"For a time, use lk.dataset(uri, asof={name!r}) or ds.at(asof={name!r})."

@@ -328,7 +328,9 @@ def load_snapshot(
     if found is None:
         raise VersionNotFoundError(
             f"Version {version} of {location.store.uri} was not found.",
-            hint="`versions()` lists the existing versions; older ones may have been cleaned up.",
+            hint="Count back from the handle's version: ds.checkout_version(ds.version - 1)."
+            if version < 0
+            else "`versions()` lists the existing versions; older ones may have been cleaned up.",
             version=version,
             uri=location.store.uri,
         )

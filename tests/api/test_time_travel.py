@@ -89,3 +89,13 @@ def test_a_date_is_its_midnight() -> None:
         assert lk.dataset("memory://by-date", asof=date(2099, 1, 1)).version == 1
     with pytest.warns(UserWarning, match="local time"), pytest.raises(VersionNotFoundError):
         ds.at(date(2020, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [("7", "version=7"), ("old:3", r"\('old', 3\)"), ("HEAD~1", r"ds.latest\(\)")],
+)
+def test_a_tag_that_is_another_reference(typed: str, hint: str) -> None:
+    ds = lk.write_dataset({"x": [1]}, "memory://no-tag")
+    with pytest.raises(TagNotFoundError, match=hint):
+        ds.checkout_version(typed)
