@@ -62,10 +62,12 @@ class Handle:
     def __reduce__(self) -> tuple[object, ...]:
         location = self._location
         state = (location, self._snapshot.version, self._uri, self._scan_defaults, self._read_only)
-        return (_reopen, (type(self), *state))
+        return (_reopen, (type(self), *state, self._pinned))
 
     def __copy__(self) -> Self:
-        return self._at(self._snapshot, self._uri, self._scan_defaults, read_only=self._read_only)
+        found = self._other(self._snapshot, read_only=self._read_only)
+        found._pinned = self._pinned
+        return found
 
     @property
     def _location(self) -> BranchLocation:
@@ -313,5 +315,8 @@ def _reopen(
     uri: str,
     defaults: dict[str, object],
     read_only: bool,
+    pinned: bool = False,
 ) -> Handle:
-    return kind._at(load_snapshot(location, version), uri, defaults, read_only=read_only)
+    found = kind._at(load_snapshot(location, version), uri, defaults, read_only=read_only)
+    found._pinned = pinned
+    return found

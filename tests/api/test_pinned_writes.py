@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
@@ -19,6 +21,8 @@ OPENED: dict[str, Open] = {
     "checkout": lambda path: lk.dataset(path).checkout_version(1),
     "checkout of a tag": lambda path: lk.dataset(path).tags["first"],
     "pair": lambda path: lk.dataset(path, ("main", 1)),
+    "copy": lambda path: copy.copy(lk.dataset(path, 1)),
+    "pickle": lambda path: pickle.loads(pickle.dumps(lk.dataset(path, 1))),
 }
 NOT_PINNED: dict[str, Open] = {
     "newest": lk.dataset,
