@@ -182,6 +182,7 @@ class _LandedMerge(NamedTuple):
     landed: Snapshot
     work: MergeWork
     operation: Update
+    added: tuple[str, ...] = ()
 
 
 def _attempt(
@@ -217,8 +218,11 @@ def _attempt(
             new=operation.new_fragments,
             updated=operation.updated_fragments,
             removed=operation.removed_fragment_ids,
+            in_place=operation.changed_offsets,
         )
-        return _LandedMerge(landed, work, operation)
+        known = set(current.manifest.schema.names)
+        added = tuple(name for name in wide.manifest.schema.names if name not in known)
+        return _LandedMerge(landed, work, operation, added)
 
 
 def widened_target(current: Snapshot, rows: pa.Schema, clauses: MergeClauses) -> Snapshot:
@@ -251,7 +255,7 @@ def _result(
     started: float,
     engine: EngineName,
 ) -> MergeResult:
-    landed, work, operation = done
+    landed, work, operation, added = done
     guard = operation.inserted_rows
     return MergeResult(
         num_inserted_rows=work.inserted,
@@ -272,6 +276,7 @@ def _result(
         fragments_changed=len(operation.updated_fragments),
         fragments_removed=len(operation.removed_fragment_ids),
         bytes_written=sum(file.size_bytes for f in work.written for file in f.files),
+        columns_added=added,
     )
 
 

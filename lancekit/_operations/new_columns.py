@@ -7,19 +7,22 @@ because it lists all fragments.  See docs/format/operations.md, 6.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit._commit.manifest.draft import numbered
+from lancekit._commit.manifest.row_ids import updated_at
 from lancekit._commit.rules.pending import Pending
 from lancekit._format.fragment import Fragment
 from lancekit._format.operations import Merge
 from lancekit._operations.add_columns import null_columns
 from lancekit._operations.cleanup.auto import commit_next
 from lancekit._operations.unmerged.audit import check_new_values
+from lancekit._versions.row_sequences import sequence_of
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import SchemaMismatchError
 
@@ -68,16 +71,22 @@ def commit_widened(
     new: Iterable[Fragment],
     updated: Iterable[Fragment] = (),
     removed: Iterable[int] = (),
+    in_place: Mapping[int, Iterable[int]] | None = None,
 ) -> Snapshot:
     """Commit rows, and the columns of the widened version, as the version after ``current``.
 
     pending: the commit, whose operation is replaced.
     new, updated, removed: the new and the changed fragments, and the ids of removed ones.
+    in_place: the offsets of rows that changed in place, by changed fragment.
 
     Raises RetryableConflictError: another writer landed first.
     """
     manifest = current.manifest
-    kept = manifest.fragments.edit(updated={f.id: f for f in updated}, removed=tuple(removed))
+    changed = {fragment.id: fragment for fragment in updated}
+    for id_, offsets in (in_place or {}).items():
+        versions = partial(sequence_of, current)
+        changed[id_] = updated_at(changed[id_], offsets, current.version + 1, versions)
+    kept = manifest.fragments.edit(updated=changed, removed=tuple(removed))
     operation = Merge(
         fragments=(*kept, *numbered(manifest, new)),
         schema=wide.manifest.schema,

@@ -119,6 +119,34 @@ def test_a_merge_adds_columns(tmp_path: Path, stable: bool, mode: str) -> None:
         deletes.execute({"id": [3], "more": [1]})
 
 
+@pytest.mark.parametrize("rows", [{"n": [5]}, {"n": [5], "w": [6]}])
+def test_columns_rewritten_in_place_update_the_matched_rows_alone(
+    tmp_path: Path, rows: dict[str, list[int]]
+) -> None:
+    ds = lk.write_dataset(
+        {"id": range(6), "w": [0] * 6, "x": [0] * 6},
+        tmp_path / "d",
+        enable_stable_row_ids=True,
+        max_rows_per_file=5,
+    )
+    merge = ds.merge_insert("id", schema_mode="merge").write_mode("rewrite_columns")
+    found = merge.when_matched_update_all().execute({"id": [3], **rows})
+    assert found.columns_added == ("n",)
+    for module in (lance, lk):
+        opened: Any = module.dataset(str(tmp_path / "d"))
+        feed = opened.delta(compared_against=1).get_updated_rows().read_all()
+        assert feed.select(["id", "n"]).to_pylist() == [{"id": 3, "n": 5}]
+    assert lk.dataset(tmp_path / "d").diff(1).counts.updated == 1
+
+
+def test_a_merge_says_which_columns_it_added(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "d", primary_key="id")
+    merge = ds.merge_insert(schema_mode="merge").when_matched_update_all()
+    found = merge.execute({"id": [7], "new": [1]})
+    assert "; added columns new; note no row changed;" in repr(found)
+    assert merge.execute({"id": [1], "new": [2]}).columns_added == ()
+
+
 NAMES = ("a", "b", "c", "d")
 
 

@@ -217,7 +217,8 @@ def merge(draft: Draft, operation: ops.Merge) -> Built:
         changed[old.id] = rewritten_fields(old, fragment)
         modified = changed[old.id] or live_fields(fragment).keys() & cast - live_fields(old).keys()
         fragment = without_dead(fragment, live)
-        if manifest.has_stable_row_ids and modified and draft.next_row_id is None:
+        marked = draft.moves_rows and fragment.last_updated_at != old.last_updated_at
+        if manifest.has_stable_row_ids and modified and draft.next_row_id is None and not marked:
             fragment = all_updated(fragment, draft.version)
         updated[old.id] = fragment
     added, next_row_id = _moved_rows(draft, new, lost, updated)

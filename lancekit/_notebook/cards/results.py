@@ -72,6 +72,7 @@ def merge_card(result: MergeResult, _now: datetime) -> Card:
         headline=(*changed_rows(result), _seconds(result.duration)),
         facts=facts(
             ("merge key", listing(result.on, options.display_columns)),
+            ("added columns", listing(map(clean, result.columns_added), NAMES)),
             ("note", "" if any(result.values()) else "no row changed"),
             *_how_it_ran(result),
             *_undo(result),

@@ -105,7 +105,8 @@ class MergeResult(_Landed):
     `num_skipped_rows` counts source rows that were left out because another source row has their
     key; ``None`` if Spark's join left them out uncounted.  `match` is the plan that matched keys.
     `key_guard` is the kind of filter that guards added keys against concurrent merges:
-    ``"bloom"``, ``"exact"``, or ``None`` if the merge can add no key.
+    ``"bloom"``, ``"exact"``, or ``None`` if the merge can add no key.  `columns_added` are the new
+    columns of the source that ``schema_mode="merge"`` added.
     """
 
     _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")
@@ -121,6 +122,7 @@ class MergeResult(_Landed):
     fragments_changed: int = 0
     fragments_removed: int = 0
     bytes_written: int = 0
+    columns_added: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
