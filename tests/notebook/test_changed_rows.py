@@ -237,6 +237,13 @@ def test_plans_comparisons_and_conflicts_show_conflicts(forked):
     assert "found = ds.branches.compare('trial'); found.theirs_diff" in show_text(compared, NOW)
 
 
+def test_a_comparison_names_columns_in_conflict(forked):
+    forked.insert({"id": [50], "new": [1]}, schema_mode="merge")
+    forked.branches["trial"].insert({"id": [51], "new": ["text"]}, schema_mode="merge")
+    said = "  column conflicts  new: ours added as int64, theirs added as string"
+    assert said in lines(forked.branches.compare("trial"))
+
+
 def test_a_comparison_stops_at_the_limit(forked, monkeypatch):
     monkeypatch.setattr(glance, "_NEAR", (0, 1.0))
     compared = forked.branches.compare("trial")

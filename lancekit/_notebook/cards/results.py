@@ -228,6 +228,7 @@ def comparison_card(found: BranchComparison, _now: datetime) -> Card:
             *((name, ref(*end)) for name, end in ends),
             ("merge", way if found.ahead else "nothing to do"),
             ("conflicts", count(len(found.conflicts)) if known else ""),
+            *([_column_conflicts(found.conflicts)] if known else ()),
             ("conflicts", f"not searched yet: {why}" if why else ""),
             Fact("next", f"found = ds.branches.compare({branch}); found.theirs_diff", code=True),
             Fact("", f"plan = ds.branches.merge({branch}, dry_run=True)", code=True),

@@ -137,6 +137,7 @@ def version_card(version: Version, now: datetime) -> Card:
     line, parent = checkout(version.branch, version.version), version.read_version
     numbers = (version.version - 1, version.version)
     ends = [n if version.branch == MAIN else (version.branch, n) for n in numbers]
+    has_diff = numbers[0] and version.operation != "Clone"  # a clone is the first version
     return Card(
         kind="Version",
         title=ref(version.branch, version.version),
@@ -154,7 +155,7 @@ def version_card(version: Version, now: datetime) -> Card:
             ("columns", count(version.num_columns)),
             ("fragments", fragments(version)),
             Fact("open", line, code=True),
-            Fact("diff", f"ds.diff({ends[0]!r}, {ends[1]!r})" if numbers[0] else "", code=True),
+            Fact("diff", f"ds.diff({ends[0]!r}, {ends[1]!r})" if has_diff else "", code=True),
             Fact("restore", f"{line}.restore()", code=True),
         ),
     )
