@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 SWITCH = "LANCEKIT_IPYTHON"
 #: the matcher's name in IPython
 _MATCHER = "lancekit"
-#: exceptions with a card instead of a traceback; an interrupt is still raised as KeyboardInterrupt
-_KINDS = (LancekitError, KeyboardInterrupt)
+#: exceptions with a card instead of a traceback, or with a note, as calls of values;
+#: an interrupt is still raised as KeyboardInterrupt
+_KINDS = (LancekitError, KeyboardInterrupt, TypeError)
 #: seconds after a cell, and after a Tab, at which the thread begins
 _AFTER_CELL, _AFTER_TAB = 0.2, 1.5
 #: seconds that a fork waits for the thread

@@ -36,7 +36,7 @@ from lancekit.options import options
 if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext, SimpleMatcherResult
 
-__all__ = ["Completions", "complete", "matches"]
+__all__ = ["Completions", "complete", "is_own", "matches"]
 
 #: limits of a scan from the cursor back: characters, open brackets, characters of a callee
 _TEXT, _DEPTH, _CALL = 20_000, 10, 1000
@@ -103,13 +103,13 @@ def complete(text: str, variables: Mapping[str, object], rest: str = "") -> Comp
             magic[2], variables, rest[:_TEXT], cell=bool(magic[1])
         )
         return found
-    if (option := _OPTION.search(text)) and _is_own(variables.get(option[1])):
+    if (option := _OPTION.search(text)) and is_own(variables.get(option[1])):
         return offer(option[4], options.choices_of(option[2]), option[3], VALUES)
-    if (own := _ATTRIBUTE.search(text)) and _is_own(variables.get(own[1])) and not _scan(text)[0]:
+    if (own := _ATTRIBUTE.search(text)) and is_own(variables.get(own[1])) and not _scan(text)[0]:
         return _of_attributes(variables[own[1]], own[2])
     place = _place(text)
     handle = variables.get(place.root) if place else None
-    if place is None or not _is_own(handle):
+    if place is None or not is_own(handle):
         return None
     if isinstance(handle, LanceDataset) and place.kind not in VALUES_OF:
         return _of_kind(place.kind, place.text, place.quote, handle)
@@ -117,7 +117,7 @@ def complete(text: str, variables: Mapping[str, object], rest: str = "") -> Comp
     return offer(place.text, values, place.quote, VALUES) if place.quote else None
 
 
-def _is_own(value: object) -> bool:
+def is_own(value: object) -> bool:
     """Return True if a user's variable is lancekit, or an object or function of it."""
     module = value.__name__ if isinstance(value, ModuleType) else _module_of(value)
     return module.partition(".")[0] == "lancekit"

@@ -12,6 +12,7 @@ import linecache
 import re
 import sysconfig
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from types import TracebackType
 from lancekit import _interrupts as interrupts
 from lancekit._display import HTML, TEXT
 from lancekit._interrupts import Shell, active_shell
+from lancekit._lazy import loaded
 from lancekit._legible import clean_line
 from lancekit._notebook.cards import card
 from lancekit._notebook.cards.failure import first_line
@@ -69,6 +71,9 @@ def handle(
     tb_offset: int | None = None,
 ) -> None:
     """Show the card of an error, then let IPython print the error."""
+    if isinstance(error, TypeError) and not isinstance(error, LancekitError):
+        with suppress(Exception):
+            loaded("_notebook.called_values.add_note")(error, trace)
     if isinstance(error, LancekitError) or _notes(error):  # other interrupts are not ours
         try:
             publish(shell, error)
