@@ -55,7 +55,7 @@ def glance(sides: Sequence[Snapshot], size: Callable[[], int], work: Callable[[]
         return f"stopped after {seconds:.0f} s"
     except Exception as error:  # a repr must not raise
         kind = "" if isinstance(error, LancekitError) else f"{type(error).__name__}: "
-        return clean_line(f"{kind}{str(error).splitlines()[0]}", 200)
+        return clean_line(f"{kind}{str(error).splitlines()[0]}", 400)
     return ""
 
 

@@ -289,7 +289,7 @@ def missing_file(location: FileLocation, version: int) -> CorruptFileError:
     """Return the error for a file that a manifest lists and that does not exist."""
     return CorruptFileError(
         f"Version {version} lists the file {location}, which does not exist.",
-        hint="It was removed by hand, or by the cleanup of the dataset it was cloned from.",
+        hint="A cleanup removed it, here or in the source of a clone; or someone did by hand.",
         file=str(location),
         version=version,
     )
