@@ -21,6 +21,7 @@ OPENED: dict[str, Open] = {
     "checkout": lambda path: lk.dataset(path).checkout_version(1),
     "checkout of a tag": lambda path: lk.dataset(path).tags["first"],
     "pair": lambda path: lk.dataset(path, ("main", 1)),
+    "time": lambda path: lk.dataset(path, asof=lk.dataset(path).versions()[0].timestamp),
     "copy": lambda path: copy.copy(lk.dataset(path, 1)),
     "pickle": lambda path: pickle.loads(pickle.dumps(lk.dataset(path, 1))),
 }

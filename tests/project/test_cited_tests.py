@@ -41,7 +41,7 @@ def test_each_test_that_a_page_names_is_there(page: Path) -> None:
 
 def test_each_pair_of_features_stands_once() -> None:
     page = (ROOT / "docs/interplay.md").read_text(encoding="utf-8")
-    *sections, doors, forms, stops = re.split(r"(?m)^## ", page)[1:]
+    *sections, doors, forms, stops, hands = re.split(r"(?m)^## ", page)[1:]
     features = [section.partition("\n")[0] for section in sections] + ["Concurrent writers"]
     assert len(features) == 21
     pairs = []
@@ -53,7 +53,7 @@ def test_each_pair_of_features_stands_once() -> None:
             untested = what == "Independent."
             assert CITED.search(tests) or untested, line
     assert pairs == list(combinations(features, 2))
-    for table in (doors, forms, stops):
+    for table, columns in ((doors, 5), (forms, 5), (stops, 5), (hands, 6)):
         rows = [line.strip("| ").split(" | ") for line in re.findall(r"(?m)^\| [A-Z].*$", table)]
         assert [feature for feature, *_ in rows] == features
-        assert all(len(told) == 5 and CITED.search(told[-1]) for told in rows)
+        assert all(len(told) == columns and CITED.search(told[-1]) for told in rows)

@@ -20,6 +20,7 @@ __all__ = [
     "KEY",
     "NOW",
     "SCHEMA",
+    "Cells",
     "blob_rows",
     "blobs",
     "contents",
@@ -41,6 +42,13 @@ IDS = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 BLOBS = [b"small", None, b"", b"p" * 100_000, b"d" * (5 << 20), b"last"]
 
 Story = Callable[[Any, Path], Any]
+
+
+class Cells(dict[str, Callable[[Path], None]]):
+    """A column of a table of docs/interplay.md: what shows each cell, by feature."""
+
+    def shows(self, *features: str) -> Callable[[Callable[[Path], None]], None]:
+        return lambda case: self.update(dict.fromkeys(features, case))
 
 
 def rows(*keys: int, text: str = "x") -> pa.Table:
