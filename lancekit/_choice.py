@@ -23,14 +23,13 @@ def check_choice(
     known = tuple(choices)
     if isinstance(value, str) and value in known:
         return
-    from lancekit._guesses import meant  # large, and needed only for errors
+    from lancekit._guesses import choice_hint  # large, and needed only for errors
 
     *most, last = map(repr, known)
     listed = f"{', '.join(most)} or {last}" if most else last
-    close = meant(argument, value, known)
     raise InvalidArgumentError(
         f"{argument} must be {listed}{or_else}, got {shown(value)}.",
-        hint=f"Did you mean {argument}={close!r}?" if close else "",
+        hint=choice_hint(argument, value, known),
         argument=argument,
         value=value,
         **context,

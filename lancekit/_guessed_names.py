@@ -237,6 +237,7 @@ NAMES: Mapping[str, Lines] = {
         "set_table_properties update_properties",
         "ds.create_temp_view('t')": "createOrReplaceTempView createTempView create_view "
         "registerTempTable to_view register",
+        "help(ds)": "help docs doc man",
         "ds.insert(df)  # each call commits by itself": "commit_changes begin transaction close "
         "flush",
     },
@@ -293,6 +294,10 @@ NAMES: Mapping[str, Lines] = {
 #: ``(more)`` and ``(wrong)`` mean a missing argument, too many, and a value of a wrong type.
 ARGUMENTS: tuple[tuple[str, str, str], ...] = (
     *ARGUMENTS_OF_PARTS,
+    ("delete", "ds.explain.delete('$filter')", "dry_run preview"),
+    ("update", "ds.explain.update({'$number': '$zero'})", "dry_run preview"),
+    ("compact_files", "ds.explain.compact_files()", "dry_run preview"),
+    ("cleanup_old_versions", "ds.explain.cleanup_old_versions()", "dry_run preview"),
     ("filter", "filter=$value", "where predicate query filters row_filter condition mask expr"),
     ("columns", "columns=$value", "select usecols projection fields column selected_fields"),
     ("column_types", "column_types={'zip': pa.string()}", "dtype dtypes types schema_overrides "
@@ -367,6 +372,11 @@ VALUES: Mapping[str, Lines] = {
         "BITMAP": "bitmap", "IVF_PQ": "ivf_pq vector ann IVF",
     },
 }  # fmt: skip
+
+#: the lines of calls that are meant by a value, by argument
+CALLS: Mapping[str, Lines] = {
+    "mode": {_UPSERT: "upsert merge update", "ds.delete('price > 3')": "delete"},
+}
 
 #: the lines of operators and of other uses by Python, by class
 OPERATORS: Mapping[str, Lines] = {

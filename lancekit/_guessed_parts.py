@@ -28,6 +28,11 @@ _QUERY = {
 
 #: the lines of unknown attributes, by class
 PARTS: Mapping[str, Lines] = {
+    "Plots": {
+        "ds.to_pandas().plot()": "scatter line bar barh area pie hexbin box",
+        "ds.plot.columns(1)": "hist histogram density kde distribution",
+        "ds.plot.graph()": "branches tree tags log", "ds.plot.history()": "versions timeline",
+    },
     "DatasetDiff": {
         "d.to_table()": "to_arrow arrow table collect fetch_arrow_table to_arrow_table read_all",
         "d.to_table().to_pylist()": "to_dict to_dicts to_pylist tolist to_list fetchall to_json",

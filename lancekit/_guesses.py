@@ -14,7 +14,7 @@ from string import Template
 
 import pyarrow as pa
 
-from lancekit._guessed_names import ARGUMENTS, NAMES, OPERATORS, VALUES
+from lancekit._guessed_names import ARGUMENTS, CALLS, NAMES, OPERATORS, VALUES
 from lancekit._guessed_parts import Lines
 from lancekit._legible import shown
 
@@ -31,6 +31,7 @@ def _by_name(tables: Mapping[str, Lines]) -> dict[tuple[str, str], str]:
 _LINES = _by_name(NAMES)
 _OPERATORS = _by_name(OPERATORS)
 _VALUES = _by_name(VALUES)
+_CALLS = _by_name(CALLS)
 
 
 def line_for(owner: str, name: str, of: object = None, **more: object) -> str:
@@ -105,6 +106,43 @@ def rows_by(key: Sequence[str], values: object) -> str:
     if len(listed) == 1:
         return f"{key[0]} = {listed[0]!r}"
     return f"{key[0]} IN ({', '.join(map(repr, listed))})"
+
+
+def choice_hint(argument: str, value: object, choices: Iterable[str]) -> str:
+    """Return the hint for a value that an argument does not allow, or an empty text.
+
+    >>> choice_hint("mode", "replace", ["create", "overwrite"])
+    "Did you mean mode='overwrite'?"
+    """
+    if line := isinstance(value, str) and _CALLS.get((argument, value)):
+        return f"Use {fitting(line, None)}."
+    found = meant(argument, value, choices)
+    return f"Did you mean {argument}={found!r}?" if found else ""
+
+
+#: by the end of a name in a folder that is no dataset: how its rows are read; the last one counts
+_SOURCES = {
+    ".csv": "lk.read_csv({})",
+    ".parquet": "lk.read_parquet({})",
+    "_delta_log": "deltalake.DeltaTable({}).to_pyarrow_dataset()",
+}
+
+
+def place_hint(uri: str, names: Iterable[str]) -> str:
+    """Return the hint for a place without a dataset, which has the names.
+
+    >>> place_hint("rows.csv", [])
+    "To copy its rows: lk.write_dataset(lk.read_csv('rows.csv'), 'new.lance')."
+    """
+    place, _, version = uri.rpartition("@")
+    if place and version.isalnum():
+        at = version if version.isdecimal() else repr(version)
+        return f"Use lk.dataset({place!r}, version={at})."
+    hint, known = "Check the path, or create the dataset with write_dataset().", [uri, *names]
+    for end, rows in _SOURCES.items():
+        if any(name.endswith(end) for name in known):
+            hint = f"To copy its rows: lk.write_dataset({rows.format(repr(uri))}, 'new.lance')."
+    return hint
 
 
 def meant(argument: str, value: object, choices: Iterable[str]) -> str:

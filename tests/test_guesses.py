@@ -99,6 +99,7 @@ def test_no_name_of_the_table_exists() -> None:
         "DatasetColumn, not a number": ds["id"],
         "SqlQueryBuilder": ds.sql("SELECT 1"),
         "SqlQuery": ds.sql("SELECT 1").build(),
+        "Plots": ds.plot,
     }
     assert of.keys() == NAMES.keys()
     known = {

@@ -12,7 +12,8 @@ from lancekit._api._handle import Handle
 from lancekit._arguments.checks import check_count
 from lancekit._checked import checked_methods
 from lancekit._defaults import CONFLICT_RETRIES, RETRY_TIMEOUT
-from lancekit.errors import InvalidArgumentError
+from lancekit._legible import shown
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
     from lancekit._api.answer import Answer
@@ -261,6 +262,11 @@ class Columns(Handle):
 
         if on is not None:
             return self.merge(transforms, on, schema=reader_schema)
+        if isinstance(transforms, str):
+            raise InvalidTypeError(
+                f"New columns must be a dict, rows, a function or fields, got {shown(transforms)}.",
+                hint=f"Use ds.add_columns({{{transforms!r}: '1'}}).",
+            )
         rows = None if batch_size is None else check_count("batch_size", batch_size, least=1)
         new = NewColumns(
             transforms=transforms,

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from lancekit._api._handle import Handle
-from lancekit._api.hinting import hinting_operators
+from lancekit._api.hinting import Hinting, hinting_operators
 from lancekit._api.time_travel import snapshot_at
 from lancekit._arguments.checks import check_count, check_items
 from lancekit._checked import checked, checked_methods
@@ -23,7 +23,7 @@ _PANELS = ("rows", "bytes", "operations")
 
 @hinting_operators("__call__")
 @checked_methods
-class Plots:
+class Plots(Hinting):
     """The pictures of a dataset; `LanceDataset.plot` returns this object.
 
     Each picture has an alternative text with the same content, and follows the light or dark theme

@@ -67,7 +67,9 @@ def open_store(
     """
     if not isinstance(uri, str | os.PathLike):
         raise InvalidTypeError(
-            f"A dataset's place must be a path or a URI, got a {type(uri).__name__}.", uri=uri
+            f"A dataset's place must be a path or a URI, got a {type(uri).__name__}.",
+            hint="Rows become a dataset by lk.write_dataset(rows, 'new.lance').",
+            uri=uri,
         )
     check_options(storage_options)
     text = os.fspath(uri)

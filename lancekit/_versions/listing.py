@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from lancekit._format import names
 from lancekit._format.names import ManifestNaming
+from lancekit._lazy import loaded
 from lancekit._storage.base import Store
 from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import Snapshot, load_snapshot
@@ -146,24 +147,15 @@ def latest_snapshot(location: BranchLocation) -> Snapshot:
     return load_snapshot(location, newest.version, newest.naming, newest.mark_of(newest.version))
 
 
-#: by the end of a name in a folder that is no dataset: how its rows are read; the last one counts
-_SOURCES = {
-    ".csv": "lk.read_csv({})",
-    ".parquet": "lk.read_parquet({})",
-    "_delta_log": "deltalake.DeltaTable({}).to_pyarrow_dataset()",
-}
-
-
 def _no_dataset(location: BranchLocation) -> DatasetNotFoundError:
-    uri, place = location.uri, repr(location.uri)
-    hint = "Check the path, or create the dataset with write_dataset()."
-    names: list[str] = [uri]
+    names: list[str] = []
     with suppress(Exception):  # the folder may be missing, or a file
-        names += [*location.store.first_names("").names, *location.store.list_folders("")]
-    for end, rows in _SOURCES.items():
-        if any(name.endswith(end) for name in names):
-            hint = f"To copy its rows: lk.write_dataset({rows.format(place)}, 'new.lance')."
-    return DatasetNotFoundError(f"Dataset at path {uri} was not found.", hint=hint, uri=uri)
+        names = [*location.store.first_names("").names, *location.store.list_folders("")]
+    return DatasetNotFoundError(
+        f"Dataset at path {location.uri} was not found.",
+        hint=loaded("_guesses.place_hint")(location.uri, names),
+        uri=location.uri,
+    )
 
 
 def version_as_of(

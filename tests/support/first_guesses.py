@@ -32,6 +32,17 @@ _UPSERT = (
 
 
 GUESSES: dict[str, list[Guess]] = {
+    "a second trial": [
+        ("ds.delete('id = 3', dry_run=True)", "ds.explain.delete('price > 3')"),
+        ("ds.optimize.compact_files(dry_run=True)", "ds.explain.compact_files()"),
+        ("ds.insert(df, mode='upsert')", "when_not_matched_insert_all().execute(df)"),
+        ("lk.write_dataset('new.lance', df)", "lk.write_dataset(rows, 'new.lance')"),
+        ("lk.dataset(uri + '@1')", "version=1)"), ("ds.help()", "help(ds)"),
+        ("ds.plot.scatter('id', 'price')", "ds.to_pandas().plot()"),
+        ("ds.plot.hist()", "ds.plot.columns(1)"), ("ds.add_columns('z')", "ds.add_columns({'z': '1'})"),
+        ("ds.insert('rows.csv')", "lk.read_csv('rows.csv')"), ("ds.insert({'id': 5})", "a list of rows: [{"),
+        ("lk.dataset(str(folder / 'rows.parquet'))", "lk.read_parquet("),
+    ],
     # ---- the module
     "lk": [
         *((f"lk.{name}(uri)", "lk.dataset(uri)") for name in ("read", "open", "load", "read_table", "load_table", "open_table", "open_dataset", "Dataset", "Table", "DeltaTable", "read_lance", "read_dataset", "scan", "scan_lance", "get_dataset", "LanceTable")),
