@@ -80,6 +80,16 @@ def test_the_line_follows_what_others_commit(folder):
     assert "also undone" in show_text(answer, NOW)
 
 
+def test_the_line_counts_nothing_of_other_writers(folder):
+    ds = lk.write_dataset(rows(1), "others.lance")
+    late, later = lk.dataset("others.lance"), lk.dataset("others.lance")
+    ds.insert(rows(2, 3))
+    said = repr(late.insert({"id": [4], "a": [1]}, schema_mode="merge"))
+    assert "inserted 1 row into 1 fragment" in said
+    assert "added columns a" in said
+    assert repr(later.add_columns({"b": "id"})).startswith("added column b ·")
+
+
 def test_undo_says_who_built_on_the_state(folder):
     ds = lk.write_dataset(rows(1), "built.lance")
     ds.insert(rows(2))

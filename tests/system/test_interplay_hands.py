@@ -371,6 +371,10 @@ def _(home: Path) -> None:
     with warned():
         assert told(home, story) == [[(1, "x1"), (2, "x2"), (3, "x3")], [(1,), (2,), (3,), (4,)]]
     uri = home / "lancekit" / "t"
+    ds = lk.write_dataset(rows(1), home / "u")
+    ds.alter_columns({"path": "v", "name": "w"})
+    with warned():
+        assert "null" not in repr(first(ds).insert(rows(2)))
     with warned(), pytest.raises(CommitConflictError, match="'v'"):
         lk.dataset(uri, 1).add_columns({"n": "k * 2"})
     with warned():

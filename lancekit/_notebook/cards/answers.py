@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,8 @@ from lancekit._notebook.render.words import clean, count, cut, listing, plural, 
 from lancekit._operations.index.describe import describe_indices
 from lancekit._versions import reference_files
 from lancekit._versions.branch_location import BranchLocation
-from lancekit._versions.snapshot import Snapshot
+from lancekit._versions.snapshot import Snapshot, load_snapshot
+from lancekit.errors import LancekitError
 
 if TYPE_CHECKING:
     from lancekit._format.fragment import Fragment
@@ -96,14 +98,18 @@ def _inserted(before: Snapshot, after: Snapshot, names: Collection[str]) -> Word
     done = _operation(after)
     new: Sequence[Fragment] = getattr(done, "fragments", ())
     if wider := isinstance(done, Merge):  # with schema_mode="merge"
-        known = set(before.manifest.fragments.ids.tolist())
+        last = _predecessor(before, after).manifest
+        known = set(last.fragments.ids.tolist())
         new = [fragment for fragment in after.manifest.fragments if fragment.id not in known]
-    old = {field.id for field in before.manifest.schema.fields} if wider else set()
+    old = {field.id for field in last.schema.fields} if wider else set()
     added = [f.name for f in after.manifest.schema.fields if f.id not in old] if wider else []
     rows = plural(sum(fragment.num_rows for fragment in new), "row")
-    nulls = listing([name for name in after.manifest.schema.names if name not in names], NAMES)
-    written = sum(file.size_bytes or 0 for fragment in new for file in fragment.files)
     appended = isinstance(done, Append | Merge)
+    # another writer may have renamed columns
+    given = {f.id for f in before.manifest.schema.fields if f.name in names and appended}
+    fields = [f for f in after.manifest.schema.fields if f.id not in given]
+    nulls = listing([field.name for field in fields if field.name not in names], NAMES)
+    written = sum(file.size_bytes or 0 for fragment in new for file in fragment.files)
     what = f"inserted {rows} into" if appended else f"replaced all by {rows} in"
     return (
         f"{what} {plural(len(new), 'fragment')}{nulls and f', null in {nulls}'}",
@@ -117,7 +123,17 @@ def _inserted(before: Snapshot, after: Snapshot, names: Collection[str]) -> Word
     )
 
 
+def _predecessor(before: Snapshot, after: Snapshot) -> Snapshot:
+    """Return the version before ``after``: others may have committed since ``before``."""
+    if after.version <= before.version + 1:
+        return before
+    with suppress(LancekitError):  # it was cleaned up
+        return load_snapshot(after.location, after.version - 1)
+    return before
+
+
 def _added(before: Snapshot, after: Snapshot) -> Words:
+    before = _predecessor(before, after)
     known = {field.id for field in before.manifest.schema.fields}
     new = [field.name for field in after.manifest.schema.fields if field.id not in known]
     written = after.manifest.totals().bytes - before.manifest.totals().bytes
