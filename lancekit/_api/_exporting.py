@@ -140,19 +140,11 @@ class Exporting(Handle):
         --------
         >>> ds.export("prices.csv", columns=["id", "price"], filter="price > 3")  # doctest: +SKIP
         """
-        from lancekit._api.exports import rows_with_blobs
-        from lancekit._operations.common.new_file import local_path
-        from lancekit._operations.export import export_rows
-        from lancekit.progress import tracking
+        from lancekit._api.exports import exported
 
         most = check_count("max_rows_per_file", max_rows_per_file, least=1)
-        target = local_path(path, "export()")
         wanted = ScanArguments(columns=columns, filter=filter, blob_handling="all_binary")
-        scanner = self._scanned(wanted)._in_blocks(rows_with_blobs(self._snapshot))
-        rows = scanner.projected_schema, scanner.to_batches()
-        known = None if filter is not None else self._snapshot.manifest.num_rows
-        with tracking("exporting", total_rows=known):
-            return export_rows(*rows, target, overwrite=overwrite, max_rows_per_file=most)
+        return exported(self, wanted, path, overwrite=overwrite, most=most)
 
     def pack(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> WrittenFiles:
         """Write this version with all of its files to a zip file: `lancekit.unpack` reads it.

@@ -24,6 +24,8 @@ from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked
 from lancekit._format.arrow_parts import child_of
 from lancekit._format.field_marks import is_blob
+from lancekit._operations.common.new_file import WrittenFiles, local_path, with_waiting
+from lancekit._operations.export import export_rows
 from lancekit._pipeline.frames import optional_module, polars_frame
 from lancekit._scan.expressions.syntax_text import literal_text, quoted
 from lancekit._scan.fragments.blobs import blob_view
@@ -31,6 +33,7 @@ from lancekit._versions.branch_location import open_location
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, LancekitError, SchemaMismatchError
+from lancekit.progress import tracking
 
 if TYPE_CHECKING:
     import duckdb
@@ -402,6 +405,26 @@ def _csv_format(types: Mapping[str, pa.DataType], *, one_column: bool) -> pads.C
 
 #: the most bytes of blobs to read at once, except for a single larger row
 _BLOB_BYTES = 64 << 20
+
+
+def exported(
+    handle: Handle,
+    wanted: ScanArguments,
+    path: str | os.PathLike[str],
+    *,
+    overwrite: bool,
+    most: int,
+) -> WrittenFiles:
+    """Write rows to files of at most ``most`` rows; count those that wait in shards."""
+    target, snapshot = local_path(path, "export()"), handle._snapshot
+    wanted = wanted.over(handle._scan_defaults)
+    handle._check_shards(requested=wanted.include_mem_wal)
+    scanner = scan_of(snapshot, wanted)._in_blocks(rows_with_blobs(snapshot))
+    rows = scanner.projected_schema, scanner.to_batches()
+    known = None if wanted.filter is not None else snapshot.manifest.num_rows
+    with tracking("exporting", total_rows=known):
+        found = export_rows(*rows, target, overwrite=overwrite, max_rows_per_file=most)
+    return found if wanted.include_mem_wal else with_waiting(found, snapshot)
 
 
 def rows_with_blobs(snapshot: Snapshot) -> int | None:

@@ -189,10 +189,13 @@ def _(home: Path) -> None:
     ds.mem_wal_upsert(rows(7), flush=True)
     ds.merge_mem_wal(flush=True)
     ds.mem_wal_upsert(rows(8))
-    out = repacked(lk.dataset(ds.uri))
+    newest = lk.dataset(ds.uri)
+    out = repacked(newest)
     assert keys(out.uri) == [*range(6), 7]
+    for found in (newest.pack(home / "x.zip"), newest.export(home / "x.csv")):
+        assert "unmerged rows  1 row of 1 shard, 1 in logs" in said(found)
     every = lk.dataset(ds.uri, default_scan_options={"include_mem_wal": True})
-    every.export(home / "every.parquet")
+    assert "unmerged" not in said(every.export(home / "every.parquet"))
     assert sorted(pq.read_table(home / "every.parquet")["k"].to_pylist()) == [*range(6), 7, 8]
     out.mem_wal_upsert(rows(9))
     lk.dataset(out.uri).merge_mem_wal(flush=True)

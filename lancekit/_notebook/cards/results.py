@@ -21,6 +21,7 @@ from lancekit._notebook.cards.common import (
     ref,
     table,
     titled,
+    waiting_facts,
 )
 from lancekit._notebook.cards.rows import rows_table
 from lancekit._notebook.render.models import Card, Fact, Row, Table
@@ -339,6 +340,7 @@ def written_card(result: WrittenFiles, _now: datetime) -> Card:
             plural(result.num_files, "file"),
             size(result.num_bytes),
         ),
+        facts=waiting_facts(result.waiting),
     )
 
 

@@ -7,11 +7,14 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lancekit._display import Displayed
 from lancekit._legible import shown
+from lancekit._operations.unmerged.counts import waiting_rows
+from lancekit._operations.unmerged.waiting_rows import WaitingRows
+from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import DatasetExistsError, InvalidArgumentError, LancekitError, StorageError
 from lancekit.options import options
 
@@ -30,18 +33,26 @@ class WrittenFiles(Displayed):
         The files of the folder, or the entries of the zip file; else 1.
     num_bytes
         The size on disk.
+    waiting
+        Counts of the rows of shards that were not written; None if such rows were written.
     """
 
     path: Path
     num_rows: int
     num_files: int
     num_bytes: int
+    waiting: WaitingRows | None = None
 
     def __fspath__(self) -> str:
         return str(self.path)
 
     def _plain(self) -> str:
         return f"WrittenFiles({str(self.path)!r}, num_rows={self.num_rows})"
+
+
+def with_waiting(found: WrittenFiles, source: Snapshot) -> WrittenFiles:
+    """Return a result with the rows of shards that a version does not have."""
+    return replace(found, waiting=waiting_rows(source))
 
 
 def local_path(place: str | os.PathLike[str], call: str) -> Path:

@@ -24,7 +24,7 @@ from lancekit._format.fragment import FragmentList
 from lancekit._format.operations import Clone
 from lancekit._format.transaction import Transaction
 from lancekit._legible import shown
-from lancekit._operations.common.new_file import WrittenFiles, written_aside
+from lancekit._operations.common.new_file import WrittenFiles, with_waiting, written_aside
 from lancekit._operations.maintenance.copies import (
     COPY_BYTES,
     Copy,
@@ -116,7 +116,8 @@ def pack_version(source: Snapshot, path: Path, *, overwrite: bool) -> WrittenFil
         made.store.delete_tree("")
     entries = len({copy.name for copy in copies}) + 1
     rows = source.manifest.num_rows
-    return WrittenFiles(path=path, num_rows=rows, num_files=entries, num_bytes=size)
+    found = WrittenFiles(path=path, num_rows=rows, num_files=entries, num_bytes=size)
+    return with_waiting(found, source)
 
 
 def _check_inside(source: Snapshot) -> None:
