@@ -211,15 +211,7 @@ def _attempt(
             return _LandedMerge(commit(current, pending), work, operation)
         from lancekit._operations.new_columns import commit_widened
 
-        landed = commit_widened(
-            current,
-            wide,
-            pending,
-            new=operation.new_fragments,
-            updated=operation.updated_fragments,
-            removed=operation.removed_fragment_ids,
-            in_place=operation.changed_offsets,
-        )
+        landed = commit_widened(current, wide, pending)
         known = set(current.manifest.schema.names)
         added = tuple(name for name in wide.manifest.schema.names if name not in known)
         return _LandedMerge(landed, work, operation, added)

@@ -7,9 +7,9 @@ because it lists all fragments.  See docs/format/operations.md, 6.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -18,7 +18,7 @@ from lancekit._commit.manifest.draft import numbered
 from lancekit._commit.manifest.row_ids import updated_at
 from lancekit._commit.rules.pending import Pending
 from lancekit._format.fragment import Fragment
-from lancekit._format.operations import Merge
+from lancekit._format.operations import Append, Merge, Update
 from lancekit._operations.add_columns import null_columns
 from lancekit._operations.cleanup.auto import commit_next
 from lancekit._operations.unmerged.audit import check_new_values
@@ -63,30 +63,23 @@ def _lacking(known: list[pa.Field], rows: list[pa.Field]) -> list[pa.Field]:
     return found
 
 
-def commit_widened(
-    current: Snapshot,
-    wide: Snapshot,
-    pending: Pending,
-    *,
-    new: Iterable[Fragment],
-    updated: Iterable[Fragment] = (),
-    removed: Iterable[int] = (),
-    in_place: Mapping[int, Iterable[int]] | None = None,
-) -> Snapshot:
+def commit_widened(current: Snapshot, wide: Snapshot, pending: Pending) -> Snapshot:
     """Commit rows, and the columns of the widened version, as the version after ``current``.
 
-    pending: the commit, whose operation is replaced.
-    new, updated, removed: the new and the changed fragments, and the ids of removed ones.
-    in_place: the offsets of rows that changed in place, by changed fragment.
+    pending: the commit of an `Append` or `Update`, whose operation is replaced.
 
     Raises RetryableConflictError: another writer landed first.
     """
-    manifest = current.manifest
-    changed = {fragment.id: fragment for fragment in updated}
-    for id_, offsets in (in_place or {}).items():
-        versions = partial(sequence_of, current)
-        changed[id_] = updated_at(changed[id_], offsets, current.version + 1, versions)
-    kept = manifest.fragments.edit(updated=changed, removed=tuple(removed))
+    done, manifest, changed = pending.operation, current.manifest, dict[int, Fragment]()
+    if isinstance(done, Update):
+        changed = {fragment.id: fragment for fragment in done.updated_fragments}
+        for id_, offsets in done.changed_offsets.items():
+            versions = partial(sequence_of, current)
+            changed[id_] = updated_at(changed[id_], offsets, current.version + 1, versions)
+        new, removed = done.new_fragments, done.removed_fragment_ids
+    else:
+        new, removed = cast("Append", done).fragments, ()
+    kept = manifest.fragments.edit(updated=changed, removed=removed)
     operation = Merge(
         fragments=(*kept, *numbered(manifest, new)),
         schema=wide.manifest.schema,

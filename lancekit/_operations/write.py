@@ -158,7 +158,7 @@ def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
     with removed_unless_landed(task.store, operation.fragments, task.places):
         check_new_keys(task, operation.fragments, settings.primary_key_check)
         if plan.current is not None and plan.wide is not None:
-            return _commit_widened(plan.current, plan.wide, pending, operation.fragments)
+            return _commit_widened(plan.current, plan.wide, pending)
         if plan.current is not None:
             return commit(plan.current, pending, storage_version=task.storage_version)
         first = cast("Overwrite", operation)  # a new dataset starts with an Overwrite
@@ -172,9 +172,7 @@ def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
         )
 
 
-def _commit_widened(
-    current: Snapshot, wide: Snapshot, pending: Pending, new: Sequence[Fragment]
-) -> Snapshot:
+def _commit_widened(current: Snapshot, wide: Snapshot, pending: Pending) -> Snapshot:
     """Commit rows with new columns, again on top of other writers that kept the columns."""
     from lancekit._operations.common.retry import RetryPolicy, retried
     from lancekit._operations.new_columns import commit_widened
@@ -189,7 +187,7 @@ def _commit_widened(
                 hint="Nothing was written. Run the call again.",
                 read_version=current.version,
             )
-        return commit_widened(at, wide, pending, new=new)
+        return commit_widened(at, wide, pending)
 
     return retried(current, attempt, RetryPolicy())[0]
 
