@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from glob import glob, has_magic
 from pathlib import Path
 from types import ModuleType
@@ -24,8 +25,9 @@ from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked
 from lancekit._format.arrow_parts import child_of
 from lancekit._format.field_marks import is_blob
-from lancekit._operations.common.new_file import WrittenFiles, local_path, with_waiting
+from lancekit._operations.common.new_file import WrittenFiles, local_path
 from lancekit._operations.export import export_rows
+from lancekit._operations.unmerged.counts import waiting_rows
 from lancekit._pipeline.frames import optional_module, polars_frame
 from lancekit._scan.expressions.syntax_text import literal_text, quoted
 from lancekit._scan.fragments.blobs import blob_view
@@ -424,7 +426,8 @@ def exported(
     known = None if wanted.filter is not None else snapshot.manifest.num_rows
     with tracking("exporting", total_rows=known):
         found = export_rows(*rows, target, overwrite=overwrite, max_rows_per_file=most)
-    return found if wanted.include_mem_wal else with_waiting(found, snapshot)
+    waiting = None if wanted.include_mem_wal else waiting_rows(snapshot)
+    return replace(found, waiting=waiting)
 
 
 def rows_with_blobs(snapshot: Snapshot) -> int | None:

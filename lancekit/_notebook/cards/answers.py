@@ -107,8 +107,8 @@ def _inserted(before: Snapshot, after: Snapshot, names: Collection[str]) -> Word
     appended = isinstance(done, Append | Merge)
     # another writer may have renamed columns
     given = {f.id for f in before.manifest.schema.fields if f.name in names and appended}
-    fields = [f for f in after.manifest.schema.fields if f.id not in given]
-    nulls = listing([field.name for field in fields if field.name not in names], NAMES)
+    lacked = [f for f in after.manifest.schema.fields if f.id not in given and f.name not in names]
+    nulls = listing([field.name for field in lacked], NAMES)
     written = sum(file.size_bytes or 0 for fragment in new for file in fragment.files)
     what = f"inserted {rows} into" if appended else f"replaced all by {rows} in"
     return (
@@ -125,10 +125,9 @@ def _inserted(before: Snapshot, after: Snapshot, names: Collection[str]) -> Word
 
 def _predecessor(before: Snapshot, after: Snapshot) -> Snapshot:
     """Return the version before ``after``: others may have committed since ``before``."""
-    if after.version <= before.version + 1:
-        return before
-    with suppress(LancekitError):  # it was cleaned up
-        return load_snapshot(after.location, after.version - 1)
+    with suppress(LancekitError):  # it may have been cleaned up
+        if after.version > before.version + 1:
+            return load_snapshot(after.location, after.version - 1)
     return before
 
 

@@ -7,14 +7,12 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from lancekit._display import Displayed
 from lancekit._legible import shown
-from lancekit._operations.unmerged.counts import waiting_rows
 from lancekit._operations.unmerged.waiting_rows import WaitingRows
-from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import DatasetExistsError, InvalidArgumentError, LancekitError, StorageError
 from lancekit.options import options
 
@@ -48,11 +46,6 @@ class WrittenFiles(Displayed):
 
     def _plain(self) -> str:
         return f"WrittenFiles({str(self.path)!r}, num_rows={self.num_rows})"
-
-
-def with_waiting(found: WrittenFiles, source: Snapshot) -> WrittenFiles:
-    """Return a result with the rows of shards that a version does not have."""
-    return replace(found, waiting=waiting_rows(source))
 
 
 def local_path(place: str | os.PathLike[str], call: str) -> Path:

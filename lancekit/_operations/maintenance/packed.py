@@ -24,7 +24,7 @@ from lancekit._format.fragment import FragmentList
 from lancekit._format.operations import Clone
 from lancekit._format.transaction import Transaction
 from lancekit._legible import shown
-from lancekit._operations.common.new_file import WrittenFiles, with_waiting, written_aside
+from lancekit._operations.common.new_file import WrittenFiles, written_aside
 from lancekit._operations.maintenance.copies import (
     COPY_BYTES,
     Copy,
@@ -33,6 +33,7 @@ from lancekit._operations.maintenance.copies import (
     opened,
 )
 from lancekit._operations.maintenance.deepen import deep_clone
+from lancekit._operations.unmerged.counts import waiting_rows
 from lancekit._scan.fragments.managed_blobs import outside_blobs
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._storage.local import LocalStore
@@ -116,8 +117,10 @@ def pack_version(source: Snapshot, path: Path, *, overwrite: bool) -> WrittenFil
         made.store.delete_tree("")
     entries = len({copy.name for copy in copies}) + 1
     rows = source.manifest.num_rows
-    found = WrittenFiles(path=path, num_rows=rows, num_files=entries, num_bytes=size)
-    return with_waiting(found, source)
+    waiting = waiting_rows(source)
+    return WrittenFiles(
+        path=path, num_rows=rows, num_files=entries, num_bytes=size, waiting=waiting
+    )
 
 
 def _check_inside(source: Snapshot) -> None:
