@@ -36,7 +36,9 @@ NAMES: Mapping[str, Lines] = {
         "lk.write_dataset(pd.read_json('rows.json'), 'new.lance')": "read_json",
         "lk.options.engine = 'local'": "set_option set_options config_context",
         "lk.write_dataset(pl.read_delta('table'), 'new.lance')": "scan_delta",
-        "ds.insert(df)": "concat append union concatenate_datasets insert",
+        "ds.insert(df)": "append insert",
+        "lk.sql('SELECT * FROM ds UNION ALL SELECT * FROM df')": "concat union "
+        "concatenate_datasets",
         "lk.sql('SELECT * FROM ds')": "execute read_sql table from_query",
         "lk.read_parquet('rows.parquet')": "scan_parquet from_parquet",
         "ds.add_columns(function)": "embeddings pandas_udf map apply",
@@ -129,9 +131,11 @@ NAMES: Mapping[str, Lines] = {
         "ds.truncate_table()": "truncate clear delete_all empty_table",
         "ds.duplicates()": "duplicated is_duplicated find_duplicates",
         "lk.write_dataset(df, uri, mode='append')": "writer writeTo",
-        "ds.insert(df)": "append add extend write insert_into concat union unionAll vstack "
+        "ds.insert(df)": "append add extend write insert_into "
         "insert_rows add_rows append_rows insertInto saveAsTable write_dataset put ingest "
-        "insert_many append_data unionByName bind_rows union_all add_files extend_rows",
+        "insert_many append_data add_files extend_rows",
+        "lk.sql('SELECT * FROM ds UNION ALL SELECT * FROM df')": "concat union unionAll vstack "
+        "unionByName union_all bind_rows",
         _UPSERT: "upsert merge_into mergeInto insert_or_update merge_rows update_or_insert "
         "upsert_rows combine_first dynamic_partition_overwrite update_from",
         "ds.update({'$number': '$zero'}, where='$number IS NULL')": "fillna fill_null fill_nan "
@@ -329,8 +333,8 @@ ARGUMENTS: tuple[tuple[str, str, str], ...] = (
     ("filter", "ds.checkout_version(1)", "version asof tag branch timestamp"),
     ("delete", "ds.delete($value)", "where filter condition query expr delete_filter"),
     ("delete", "ds.delete('$filter')", "(missing)"),
-    ("update", "ds.update($value)", "set values values_sql"),
-    ("update", "ds.update({'$number': '$zero'})", "(missing) (wrong) (more)"),
+    ("update", "ds.update($value, where='$filter')", "set values values_sql"),
+    ("update", "ds.update({'$number': '$zero'}, where='$filter')", "(missing) (wrong) (more)"),
     ("merge", _UPSERT, "on how left_index right_index"),
     ("merge", f"{_UPSERT}, or ds.branches.merge('x') for a branch", "(missing)"),
     ("commit", "ds.insert(df, commit_message='message')", "(missing)"),

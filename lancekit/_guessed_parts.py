@@ -275,7 +275,7 @@ PARTS: Mapping[str, Lines] = {
         "lk.col('$column').year(), without .dt": "dt", "lk.col('$column') ** 2": "pow power square",
         "lk.col('$column').rlike('^a')": "matches regexp_like str_contains match regexp regex "
         "regexp_matches search fullmatch",
-        "ds.to_table(columns={'y': 'date_trunc(''day'', $column)'})": "date_trunc truncate trunc "
+        'ds.to_table(columns={"y": "date_trunc(\'day\', $column)"})': "date_trunc truncate trunc "
         "date to_date strftime minute second weekday quarter",
         "ds.to_table(filter=lk.col('$column') > 1)": "filter collect to_list to_numpy values "
         "to_pandas show head item",

@@ -163,9 +163,16 @@ class LanceDataset(
             return self.to_table(filter=item)
         flat = isinstance(item, list) and all(map(np.isscalar, item))
         values = np.asarray(item if flat or hasattr(item, "__array__") else 0)
-        names = values.tolist()
-        if values.ndim == 1 and values.dtype == bool and len(values) == len(self):
-            return self.take(np.flatnonzero(values).tolist())
+        names = item if isinstance(item, list) and flat else values.tolist()
+        kinds = {type(one).__name__ for one in names} if values.ndim else set[str]()
+        if {"bool"} < kinds <= {"bool", "NoneType", "NAType"}:  # a null selects no row
+            values, kinds = np.array([one is True for one in names]), {"bool"}
+        if values.ndim == 1 and kinds <= {"bool", "bool_"} and len(values) == len(self):
+            index = getattr(item, "index", None)  # of pandas, whose masks select by it
+            if index is None or callable(index) or np.array_equal(index, np.arange(len(self))):
+                return self.take(np.flatnonzero(values).tolist())
+        if len(kinds) > 1 and "bool" in kinds:
+            raise self._no_item(item)
         if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
             return self.to_table(columns=names)
         if values.ndim == 1 and values.dtype.kind in "iu":

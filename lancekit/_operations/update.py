@@ -49,7 +49,8 @@ def check_updates(updates: object) -> dict[str, str]:
         raise InvalidTypeError(
             f"updates must be a dict of columns and new values, got {shown(updates)}.",
             hint=f"For example ds.update({{{name!r}: {value!r}}}): SQL text, lk.col('x') * 2, or a "
-            "constant. A text constant has its own quotes, or is lk.lit('new'). For rows, use "
+            "constant. Without where=, it changes every row. A text constant has its own quotes, "
+            "or is lk.lit('new'). For rows, use "
             "ds.merge_insert(...).when_matched_update_all().execute(rows).",
         )
     if not updates:
