@@ -9,6 +9,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar, NoReturn
@@ -97,8 +98,10 @@ def _confirm(question: str, given: argparse.Namespace) -> None:
             "Nothing was changed: this needs an answer, and the input is not a terminal.",
             hint="Pass --yes to go on without a question.",
         )
-    if input(f"{question} [y/N] ").strip().lower() not in ("y", "yes"):
-        raise InvalidArgumentError("Nothing was changed.")
+    with suppress(EOFError):  # the end of the input is no answer
+        if input(f"{question} [y/N] ").strip().lower() in ("y", "yes"):
+            return
+    raise InvalidArgumentError("Nothing was changed.")
 
 
 def version(text: str) -> Reference:
@@ -111,8 +114,8 @@ def version(text: str) -> Reference:
 
 def count(text: str) -> int:
     """Return a number of 1 or more."""
-    if int(text) < 1:
-        raise ValueError
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a number of 1 or more, got {text!r}")
     return int(text)
 
 
@@ -205,6 +208,8 @@ class _Parser(argparse.ArgumentParser):
         words = [word.partition("=")[0] for word in re.findall(r"[\w./=-]+", message)]
         lines = {word: line for line, known in _HINTS.items() for word in known.split()}
         line = next((lines[word] for word in words if word in lines), "")
+        if message.startswith("argument -"):  # a value, not a word of another tool
+            line = ""
         use = line if " Python" in line else f"{_PROGRAM} {line}".replace("PATH", self.path)
         self.exit(2, f"error: {message}\n" + (f"Use {use}.\n" if line else ""))
 
@@ -263,13 +268,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             _COMMANDS[given.command].run(_opened(given.path, given.version, given.branch), given)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except LancekitError as error:
         print(_failure(error, given.path), file=sys.stderr)
         return 1
     except BrokenPipeError:  # `log | head -1`: the rest of the output is dropped
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:  # such as a full disk behind the output
+        print(f"error: {error.strerror or error}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         return 130
     return 0

@@ -21,7 +21,7 @@ _READ = "ds.to_table(columns=['$column'])['$column']"
 _TOP = "ds['$text'].statistics().top"
 _NULLS = "ds['$number'].statistics().nulls"
 RENAME = "ds.alter_columns({'path': '$number', 'name': 'new_name'})"
-_CAST = "ds.alter_columns({'path': '$number', 'data_type': pa.float32()})"
+_CAST = "ds.alter_columns({'path': '$number', 'data_type': $type})"
 
 #: the lines of unknown attributes, by class
 NAMES: Mapping[str, Lines] = {
@@ -29,7 +29,8 @@ NAMES: Mapping[str, Lines] = {
         "lk.LanceDataset.drop(uri)": "drop_table delete drop drop_dataset delete_dataset remove rm",
         "lk.write_dataset(pl.read_database(query, connection), 'new.lance')": "read_database",
         "ds.to_table(nearest={'column': 'vector', 'q': query, 'k': 10})": "nearest_to search",
-        _MEAN: "sum count max min avg mean median std len count_distinct n row_number rank",
+        "lk.sql('SELECT $name($number) FROM ds')": "sum count max min median stddev",
+        _MEAN: "avg mean std len count_distinct n row_number rank",
         "lk.sql('SELECT *, CASE WHEN $number > 3 THEN 1 ELSE 0 END AS y FROM ds')": "when",
         "pa.schema({'id': pa.int64()})": "Schema pydantic LanceModel Vector StructType",
         "ds.export('rows.parquet')": "to_parquet to_csv write_csv write_parquet",
@@ -73,7 +74,8 @@ NAMES: Mapping[str, Lines] = {
     },
     "LanceDataset": {
         # size and content
-        _MEAN: "mean sum min max median std var avg quantile approxQuantile mad sem skew kurt prod",
+        "lk.sql('SELECT $name($number) FROM ds')": "sum min max median stddev",
+        _MEAN: "mean std var avg quantile approxQuantile mad sem skew kurt prod",
         "ds.sample(5)": "random shuffle sample_rows randomSplit train_test_split slice_sample",
         "ds.uri": "path location name table_uri _path table_path remote remotes origin url",
         "ds['$text'].statistics().distinct": "nunique n_unique approx_n_unique n_distinct",
@@ -160,7 +162,7 @@ NAMES: Mapping[str, Lines] = {
         "ds.shallow_clone('copy.lance')": "clone fork link", "ds.revert(ds.version)": "backout",
         "ds.branches.cherry_pick('x', 2)": "cherry_pick",
         "ds.undo()": "redo uncommit undo_last amend",
-        "ds.diff()": "status compare equals compare_versions diff_versions what_changed except_ "
+        "ds.diff()": "status compare compare_versions diff_versions what_changed except_ "
         "exceptAll subtract except_all uncommitted difference",
         "ds.versions()": "history log list_versions snapshots get_versions show_history commits "
         "version_history describe_history get_history changelog transactions_log metadata_log "
@@ -223,8 +225,8 @@ NAMES: Mapping[str, Lines] = {
         "get_add_actions generate",
         _COMPACT: "compact compact_files repartition coalesce rewrite_data_files compaction "
         "optimize_table rewrite vacuum_analyze optimize_files squash",
-        "ds.optimize.optimize_indices()": "reindex update_index optimize_index update_indices "
-        "refresh_index",
+        "ds.optimize.optimize_indices()": "optimize_indices reindex update_index optimize_index "
+        "update_indices refresh_index",
         "ds.describe_indices()": "indexes list_indexes get_indices show_indexes list_index "
         "index_stats spec sort_order wait_for_index partition_columns",
         "ds.create_scalar_index('$key', 'BTREE')": "add_index create_btree_index create_indexes "
@@ -242,6 +244,7 @@ NAMES: Mapping[str, Lines] = {
         "ds.create_temp_view('t')": "createOrReplaceTempView createTempView create_view "
         "registerTempTable to_view register",
         "help(ds)": "help docs doc man",
+        "lk.diff(ds.checkout_version(1), ds)": "equals",
         "ds.insert(df)  # each call commits by itself": "commit_changes begin transaction close "
         "flush",
     },
@@ -250,7 +253,7 @@ NAMES: Mapping[str, Lines] = {
         "ds['$column'].statistics().top": "value_counts hist mode top freq histogram counts",
         "ds.to_table(filter=\"$condition\")": "gt ge lt le eq ne query filter where any all",
         "ds.to_table(columns={'y': lk.col('$column').$name()})": "year month day round abs",
-        "ds.alter_columns({'path': '$column', 'data_type': pa.float32()})": "astype cast",
+        "ds.alter_columns({'path': '$column', 'data_type': $type})": "astype cast",
         "ds.to_table(columns={'y': 'upper($column)'})": "str upper lower strip replace",
         "lk.sql('SELECT DISTINCT $column FROM ds')": "unique distinct drop_duplicates",
         "ds.update({'$column': '0'}, where='$column IS NULL')": "fillna fill_null",
@@ -302,6 +305,11 @@ ARGUMENTS: tuple[tuple[str, str, str], ...] = (
     ("update", "ds.explain.update({'$number': '$zero'})", "dry_run preview"),
     ("compact_files", "ds.explain.compact_files()", "dry_run preview"),
     ("cleanup_old_versions", "ds.explain.cleanup_old_versions()", "dry_run preview"),
+    ("drop_columns", "ds.drop_columns(['$number'])", "(more)"),
+    ("uri", "uri=$value", "path location table_uri dest destination"),
+    ("data_obj", "data_obj=$value", "data df rows table"),
+    ("conflicts", "conflicts='theirs'", "strategy favor prefer"),
+    ("restore", "ds.at(asof=$value).restore()", "asof timestamp when date"),
     ("filter", "filter=$value", "where predicate query filters row_filter condition mask expr"),
     ("columns", "columns=$value", "select usecols projection fields column selected_fields"),
     ("column_types", "column_types={'zip': pa.string()}", "dtype dtypes types schema_overrides "

@@ -240,7 +240,7 @@ PARTS: Mapping[str, Lines] = {
     },
     "Expression": {
         "lk.sql('SELECT * FROM ds ORDER BY $column')": "asc desc sort sort_by sort_values order_by",
-        "ds.to_table(columns={'y': 'substr($column, 1, 3)'})": "substr substring slice left right",
+        "ds.to_table(columns={'y': 'left($column, 3)'})": "substr substring slice left right",
         "lk.sql('SELECT avg($column) FROM ds')": "mean avg average over agg rank shift any all",
         "lk.sql('SELECT count(DISTINCT $column) FROM ds')": "n_unique nunique approx_n_unique",
         "lk.col('$column').is_not_null()": "notnull notna is_valid not_null is_not_none",
@@ -276,7 +276,8 @@ PARTS: Mapping[str, Lines] = {
         "lk.col('$column').rlike('^a')": "matches regexp_like str_contains match regexp regex "
         "regexp_matches search fullmatch",
         'ds.to_table(columns={"y": "date_trunc(\'day\', $column)"})': "date_trunc truncate trunc "
-        "date to_date strftime minute second weekday quarter",
+        "date to_date strftime",
+        'ds.to_table(columns={"y": "date_part(\'$name\', $column)"})': "minute second quarter week",
         "ds.to_table(filter=lk.col('$column') > 1)": "filter collect to_list to_numpy values "
         "to_pandas show head item",
     },

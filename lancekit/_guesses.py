@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from operator import attrgetter
 from string import Template
 
+import numpy as np
 import pyarrow as pa
 
 from lancekit._guessed_names import ARGUMENTS, CALLS, NAMES, OPERATORS, VALUES
@@ -94,6 +95,34 @@ def condition_hint(value: object) -> str:
     return f"Use {found!r}." if found else f"Pass SQL text, or lk.col('x') > 3.  {polars}"
 
 
+def item_line(item: object, of: object) -> str:
+    """Return the line for an item that a dataset does not have.
+
+    >>> item_line(3, None)
+    'ds.take([3]), ds.to_batches(), or ds.to_table().to_pydict()'
+    """
+    match item:
+        case int() | np.integer():
+            at = int(item) if item >= 0 else f"len(ds) - {-item}"
+            line = f"ds.take([{at}]), ds.to_batches(), or ds.to_table().to_pydict()"
+        case (slice() | int() as rows, str() | list() as names):
+            names = names if isinstance(names, list) else [names]
+            line = f"ds.take([{rows}], columns={names})"
+            if isinstance(rows, slice):
+                line = f"ds.to_table(columns={names})[{rows.start or ''}:{rows.stop or ''}]"
+        case tuple() if all(isinstance(name, str) for name in item):
+            line = f"ds[{list(item)}]"
+        case []:
+            line = "ds.to_table(columns=[])"
+        case slice():
+            between = f"lk.col('$key').between({item.start!r}, {item.stop!r})"
+            line = fitting(f"ds[10:20], or ds.to_table(filter={between})", of)
+        case _:
+            condition = condition_of(item) or fitting("$filter", of)
+            line = f"ds.to_table(filter={condition!r})"
+    return line
+
+
 def rows_by(key: Sequence[str], values: object) -> str:
     """Return the condition for rows with the given keys, or an empty text.
 
@@ -101,7 +130,7 @@ def rows_by(key: Sequence[str], values: object) -> str:
     ('id IN (1, 2)', 'id = 3', '')
     """
     listed = list(values) if isinstance(values, list | tuple | set) else [values]
-    if len(key) != 1 or not listed or not all(isinstance(one, int | str) for one in listed):
+    if len(key) != 1 or not listed or not all(type(one) in (int, str) for one in listed):
         return ""
     if len(listed) == 1:
         return f"{key[0]} = {listed[0]!r}"
@@ -179,7 +208,7 @@ _EXAMPLES = {"key": "id", "number": "price", "text": "name"}
 
 def _columns(of: object) -> dict[str, str]:
     """Return the placeholders' values: columns of a handle, a column, or what holds a handle."""
-    found, numeric = dict(_EXAMPLES), True
+    found, numeric, fields = dict(_EXAMPLES), True, dict[str, str]()
     if (types_and_key := _types_and_key(of)) is not None:
         fields, key = types_and_key
         fields = {name: kind for name, kind in fields.items() if name.isidentifier()}
@@ -200,6 +229,7 @@ def _columns(of: object) -> dict[str, str]:
         "item": number,
         "filter": f"{number} > 3" if numeric else f"{number} IS NOT NULL",
         "condition": f"{column} > 3" if _is_numeric(of, numeric) else f"{column} IS NOT NULL",
+        "type": _narrow(of, found.get("number", ""), fields),
         "symbol": "+",
         "operand": "1",
         "mean": f"avg({number})" if numeric else f"count({number})",
@@ -226,6 +256,15 @@ def _types_and_key(of: object) -> tuple[dict[str, str], list[str]] | None:
     stored = attrgetter("manifest.schema")(found() if callable(found) else found)
     key = [field.name for field in stored.primary_key]
     return {field.name: field.logical_type for field in stored.fields}, key
+
+
+def _narrow(of: object, number: str, fields: Mapping[str, str]) -> str:
+    """Return another type of the same kind as a column's, to which it can be cast."""
+    own = getattr(of, "_fields", ())
+    kind = own[-1].logical_type if own else fields.get(number, "double")
+    if kind in _TEXTS:
+        return "pa.large_string()"
+    return "pa.int32()" if "int" in kind else "pa.float32()"
 
 
 def _is_numeric(of: object, numeric: bool) -> bool:

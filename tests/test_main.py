@@ -213,3 +213,29 @@ def test_it_runs_as_a_module(path: str, capsys: pytest.CaptureFixture[str]) -> N
     nobody = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
     failed = subprocess.run([*command, "undo", path], check=False, **nobody)
     assert (failed.returncode, "Traceback" in failed.stderr) == (1, False)
+
+
+def test_the_end_of_the_input_changes_nothing(
+    path: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", _Terminal())
+    assert main(["undo", path]) == 1
+    assert "Nothing was changed" in capsys.readouterr().err
+    assert lk.dataset(path).version == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device")
+def test_an_output_that_takes_nothing_is_an_error(path: str) -> None:
+    run = [sys.executable, "-m", "lancekit", "log", path]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(run, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: No space left on device\n")
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "x", "1.5"])
+def test_a_wrong_number_is_named(path: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["log", path, f"-n={text}"])
+    said = capsys.readouterr().err
+    assert "must be a number of 1 or more" in said
+    assert "cleanup" not in said

@@ -392,6 +392,9 @@ class History(Displayed, Hinting, Sequence[Version]):
                 version=index,
             ) from None
 
+    def __contains__(self, version: object) -> bool:
+        return version in self._numbers if isinstance(version, int) else version in list(self)
+
     def __iter__(self) -> Iterator[Version]:
         for start in range(0, len(self), _READ_TOGETHER):
             page = self._numbers[start : start + _READ_TOGETHER]

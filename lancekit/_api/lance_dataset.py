@@ -206,30 +206,11 @@ class LanceDataset(
 
     def _no_item(self, item: object) -> InvalidTypeError:
         """Return the error for an item that a handle does not have, with the right line."""
-        from lancekit._guesses import condition_of, fitting
+        from lancekit._guesses import item_line
 
-        match item:
-            case int() | np.integer():
-                at = int(item) if item >= 0 else f"len(ds) - {-item}"
-                line = f"ds.take([{at}]), ds.to_batches(), or ds.to_table().to_pydict()"
-            case (slice() | int() as rows, str() | list() as names):
-                names = names if isinstance(names, list) else [names]
-                line = f"ds.take([{rows}], columns={names})"
-                if isinstance(rows, slice):
-                    line = f"ds.to_table(columns={names})[{rows.start or ''}:{rows.stop or ''}]"
-            case tuple() if all(isinstance(name, str) for name in item):
-                line = f"ds[{list(item)}]"
-            case []:
-                line = "ds.to_table(columns=[])"
-            case slice():
-                between = f"lk.col('$key').between({item.start!r}, {item.stop!r})"
-                line = fitting(f"ds[10:20], or ds.to_table(filter={between})", self)
-            case _:
-                condition = condition_of(item) or fitting("$filter", self)
-                line = f"ds.to_table(filter={condition!r})"
         return InvalidTypeError(
             f"ds[...] needs a column name, a list of names or a slice, got {shown(item)}.",
-            hint=f"Use {line}.",
+            hint=f"Use {item_line(item, self)}.",
         )
 
     def __setattr__(self, name: str, value: object) -> None:

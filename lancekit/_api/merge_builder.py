@@ -398,6 +398,12 @@ def merge_keys(columns: Sequence[str], on: object) -> tuple[str, ...]:
             ".when_not_matched_insert_all().execute(rows).",
             argument="on",
         )
+    if type(on).__name__ == "Expression":
+        raise InvalidTypeError(
+            f"on must be names of key columns, got an expression: {shown(on)}.",
+            hint=f"Use ds.merge_insert({columns[0]!r}).",
+            argument="on",
+        )
     names = check_names("on", on)
     for name in names:
         if "=" in name and name not in columns:
