@@ -28,12 +28,11 @@ from lancekit._pipeline.source import Source, open_source
 from lancekit._pipeline.write_rows import WriteTask
 from lancekit._storage.places import emptied, is_in_memory
 from lancekit._versions.branch_location import BranchLocation, check_new_place
-from lancekit._versions.listing import latest_snapshot
+from lancekit._versions.listing import find_latest
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import (
     ColumnNotFoundError,
     DatasetExistsError,
-    DatasetNotFoundError,
     IncompatibleConflictError,
     InvalidArgumentError,
 )
@@ -124,7 +123,7 @@ def open_rows(
     Rows of Python values take the types of the dataset that they are appended to.
     """
     if mode == "append" and isinstance(target, BranchLocation):
-        target = _current(target) or target
+        target = find_latest(target) or target
     appended = mode == "append" and isinstance(target, Snapshot)
     like = target.row_schema if appended and isinstance(target, Snapshot) else None
     return open_source(data, schema, like), target
@@ -197,7 +196,7 @@ def plan_write(
 ) -> WritePlan:
     """Plan to write rows of a schema; raise the errors of `write_rows` that need no values."""
     location = target.location if isinstance(target, Snapshot) else target
-    current = target if isinstance(target, Snapshot) else _current(location)
+    current = target if isinstance(target, Snapshot) else find_latest(location)
     if current is None:
         check_new_place(location)
         return _overwrite(schema, location, current, settings)
@@ -224,16 +223,9 @@ def plan_write(
 
 def vacated(location: BranchLocation) -> BranchLocation:
     """Return the location for a new dataset; an in-memory dataset at this location is removed."""
-    if not is_in_memory(location.root) or _current(location) is None:
+    if not is_in_memory(location.root) or find_latest(location) is None:
         return location
     return replace(location, root=emptied(location.root))
-
-
-def _current(location: BranchLocation) -> Snapshot | None:
-    try:
-        return latest_snapshot(location)
-    except DatasetNotFoundError:
-        return None
 
 
 def _new_schema(rows: pa.Schema, version: str) -> LanceSchema:

@@ -141,9 +141,20 @@ def latest_snapshot(location: BranchLocation) -> Snapshot:
     Raises DatasetNotFoundError: there are no versions.
     Raises VersionNotFoundError: the version vanished after the listing, with a deleted branch.
     """
+    found = find_latest(location)
+    if found is None:
+        raise _no_dataset(location)
+    return found
+
+
+def find_latest(location: BranchLocation) -> Snapshot | None:
+    """Load the newest version; ``None`` if there are no versions.
+
+    Raises VersionNotFoundError: as `latest_snapshot`.
+    """
     newest = newest_version(location)
     if newest is None:
-        raise _no_dataset(location)
+        return None
     return load_snapshot(location, newest.version, newest.naming, newest.mark_of(newest.version))
 
 
