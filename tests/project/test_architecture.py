@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -266,8 +267,14 @@ GATES = """
 """
 
 
+_INDENTED_IMPORT = re.compile(r"^\s+from lancekit", re.MULTILINE)
+
+
 def _imports_in_functions(path: Path) -> bool:
-    functions = (node for node in ast.walk(ast.parse(path.read_text())) if _is_function(node))
+    text = path.read_text()
+    if not _INDENTED_IMPORT.search(text):
+        return False
+    functions = (node for node in ast.walk(ast.parse(text)) if _is_function(node))
     return any(
         isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lancekit")
         for function in functions
@@ -291,6 +298,7 @@ def test_only_statements_import_sqlglot() -> None:
 
 #: what holds a condition goes by one of these names
 _CONDITIONS = {"filter", "condition", "predicate", "by_source"}
+_CONDITION_AS_TEXT = re.compile(rf"\b(?:{'|'.join(_CONDITIONS)})\s*:\s*str\b")
 #: where conditions enter as text or are stored as text; forms and rules that only have the name
 _TEXTS = {
     "_api",
@@ -311,7 +319,10 @@ def test_conditions_are_no_bare_text_behind_the_edges() -> None:
         short = name.removeprefix("lancekit.")
         if any(short == edge or short.startswith(f"{edge}.") for edge in _TEXTS):
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        if not _CONDITION_AS_TEXT.search(text):
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
                 told, annotation = node.target.id, node.annotation
             elif isinstance(node, ast.arg) and node.annotation is not None:

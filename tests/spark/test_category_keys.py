@@ -63,6 +63,7 @@ def test_rows_that_are_written_and_read(spark: SparkSession, tmp_path: Path) -> 
     _check(copy, 1406)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("strategy", ["driver", "closure", "file", "broadcast", "shuffle"])
 @pytest.mark.parametrize("stable", [False, True])
 def test_merges(spark: SparkSession, tmp_path: Path, strategy: str, stable: bool) -> None:
