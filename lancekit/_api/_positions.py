@@ -100,9 +100,7 @@ class Positions(Handle):
         return self._take(lambda sources: row_positions(sources, row_ids), columns)
 
     def _take(
-        self,
-        positions: Callable[[FragmentSources], npt.NDArray[np.int64]],
-        columns: Columns,
+        self, positions: Callable[[FragmentSources], npt.NDArray[np.int64]], columns: Columns
     ) -> pa.Table:
         from lancekit._api.planned_scan import output_columns
         from lancekit._format.extensions import resolved
@@ -120,11 +118,7 @@ class Positions(Handle):
         return resolved(table.replace_schema_metadata(metadata or None))
 
     def sample(
-        self,
-        num_rows: int,
-        columns: Columns = None,
-        randomize_order: bool = True,
-        **kwargs: object,
+        self, num_rows: int, columns: Columns = None, randomize_order: bool = True, **kwargs: object
     ) -> pa.Table:
         """Read random rows, each at most once.
 

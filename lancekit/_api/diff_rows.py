@@ -200,10 +200,7 @@ class DiffRows:
         return python_rows(identity)
 
     def updated_rows(
-        self,
-        old: Addresses,
-        new: Addresses,
-        columns: Sequence[ColumnPair],
+        self, old: Addresses, new: Addresses, columns: Sequence[ColumnPair]
     ) -> list[ChangedRow]:
         """Return updated rows with the differing values of some columns, key columns included."""
         if not len(new):

@@ -127,9 +127,7 @@ def encode_fragment_reuse(groups: FragmentReuse) -> bytes:
     ).SerializeToString()
 
 
-def _digests(
-    fragments: Iterable[Digest],
-) -> list[pb.FragmentReuseIndexDetails.FragmentDigest]:
+def _digests(fragments: Iterable[Digest]) -> list[pb.FragmentReuseIndexDetails.FragmentDigest]:
     kind = pb.FragmentReuseIndexDetails.FragmentDigest
     return [
         kind(id=id_, physical_rows=rows, num_deleted_rows=gone) for id_, rows, gone in fragments

@@ -22,12 +22,7 @@ from lancekit._format.pb import table_pb2 as pb
 from lancekit._format.schema import LanceSchema, schema_from_pb, schema_to_pb
 from lancekit._format.unknown_fields import parse, put_unknown, take_unknown
 from lancekit._legible import discreet_repr, shown
-from lancekit.errors import (
-    CorruptFileError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    type_name,
-)
+from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError, type_name
 
 FOOTER_BYTES = 16
 _FOOTER = struct.Struct("<qHH4s")

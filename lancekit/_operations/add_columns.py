@@ -226,9 +226,7 @@ def null_columns(current: Snapshot, arrow: pa.Schema) -> Addition:
     for added in new.fields:
         fields[added.name] = _merged(fields.get(added.name), added, added.name)
     return Addition(
-        schema=replace(schema, fields=tuple(fields.values())),
-        stored=LanceSchema(()),
-        maker=None,
+        schema=replace(schema, fields=tuple(fields.values())), stored=LanceSchema(()), maker=None
     )
 
 

@@ -77,9 +77,7 @@ def commit_operation(
             hint="Pass the version that the operation is based on.",
         )
     pending = Pending(
-        operation=operation,
-        uuid=transaction.uuid,
-        properties=transaction.transaction_properties,
+        operation=operation, uuid=transaction.uuid, properties=transaction.transaction_properties
     )
     location = target.location if isinstance(target, Snapshot) else target
     if isinstance(target, BranchLocation) and not dataset_exists(target):

@@ -149,11 +149,7 @@ def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
     """Commit the fragments of written rows; remove their files if the commit fails."""
     settings, task = plan.settings, plan.task
     operation = plan.operation(fragments)
-    pending = Pending(
-        operation=operation,
-        properties=settings.all_properties(),
-        mark=settings.mark,
-    )
+    pending = Pending(operation=operation, properties=settings.all_properties(), mark=settings.mark)
     with removed_unless_landed(task.store, operation.fragments, task.places):
         check_new_keys(task, operation.fragments, settings.primary_key_check)
         if plan.current is not None and plan.wide is not None:

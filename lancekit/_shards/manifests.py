@@ -162,9 +162,7 @@ def put_next(shard: Shard, manifest: ShardManifest) -> bool:
 
 
 def change(
-    shard: Shard,
-    epoch: int | None,
-    edit: Callable[[ShardManifest], ShardManifest | None],
+    shard: Shard, epoch: int | None, edit: Callable[[ShardManifest], ShardManifest | None]
 ) -> ShardManifest:
     """Put the next manifest, edited from the newest one; return it.
 

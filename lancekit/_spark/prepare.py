@@ -71,8 +71,7 @@ def warm_up(
 def _is_wanted(kernels: bool | None) -> bool:
     if kernels and not state.is_possible():
         raise NotOfferedError(
-            "kernels=True needs Numba, which is not installed.",
-            hint=f"{install_hint('fast')}.",
+            "kernels=True needs Numba, which is not installed.", hint=f"{install_hint('fast')}."
         )
     return state.is_possible() if kernels is None else kernels
 

@@ -134,12 +134,7 @@ class StreamSink:
             current.manifest.schema, MergeClauses(on=self.on, matched="update", insert=True)
         )
         merge_rows(
-            current,
-            source,
-            clauses,
-            RetryPolicy(),
-            properties=settings.all_properties(),
-            mark=mark,
+            current, source, clauses, RetryPolicy(), properties=settings.all_properties(), mark=mark
         )
 
 

@@ -336,13 +336,7 @@ def file_identity(status: os.stat_result) -> Hashable | None:
     newest = max(status.st_mtime, status.st_ctime)
     if time.time() - newest < SETTLED_SECONDS:
         return None
-    return (
-        status.st_dev,
-        status.st_ino,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-    )
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def object_identity(

@@ -230,10 +230,7 @@ class FileSink:
         self._path = f"{root}/{name}"
         self._fsync = fsync
         self._written = 0
-        with (
-            writing("create", self._path),
-            opened_for(root, name, fsync=fsync) as (folder, bare),
-        ):
+        with writing("create", self._path), opened_for(root, name, fsync=fsync) as (folder, bare):
             self._file = open_new(folder, bare)
 
     def write(self, data: Bytes) -> None:

@@ -12,12 +12,7 @@ from lancekit._checked import is_writable
 from lancekit._legible import shown
 from lancekit._storage.base import SCHEMES, Store, check_options, split
 from lancekit._storage.local import LocalStore
-from lancekit.errors import (
-    InvalidArgumentError,
-    InvalidTypeError,
-    StorageError,
-    UntrustedBaseError,
-)
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, StorageError, UntrustedBaseError
 from lancekit.options import options
 
 # A single letter before the colon is a Windows drive.

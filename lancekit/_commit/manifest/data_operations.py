@@ -318,10 +318,7 @@ def _swapped(fragment: Fragment, new: DataFile) -> tuple[DataFile, ...]:
             return (*fragment.files[:place], new, *fragment.files[place + 1 :])
     replaced = frozenset(new.fields)
     buried = (
-        replace(
-            file,
-            fields=tuple(TOMBSTONE if id_ in replaced else id_ for id_ in file.fields),
-        )
+        replace(file, fields=tuple(TOMBSTONE if id_ in replaced else id_ for id_ in file.fields))
         for file in fragment.files
     )
     return (*buried, new)

@@ -177,11 +177,7 @@ def _blocks(start: int, stop: int) -> Iterator[slice]:
 
 
 def _created_at(
-    wanted: U64Array,
-    old: FragmentList,
-    touched: Iterable[int],
-    version: int,
-    sequences: Sequences,
+    wanted: U64Array, old: FragmentList, touched: Iterable[int], version: int, sequences: Sequences
 ) -> U64Array:
     """Return the version that created each row; ``version`` for an id that no row has."""
     out = np.full(len(wanted), version, np.uint64)

@@ -29,14 +29,7 @@ from lancekit._file.kernels.bounds import allowance, null_bytes
 from lancekit._file.kernels.faults import Damaged, Unsupported, located, require
 from lancekit._file.kernels.memory import Ints, ranges, starts_of
 from lancekit._file.kernels.row_selection import Rows, split
-from lancekit._file.layouts.assemble import (
-    aligned,
-    lists_over,
-    merge,
-    struct_of,
-    texts_over,
-    wrap,
-)
+from lancekit._file.layouts.assemble import aligned, lists_over, merge, struct_of, texts_over, wrap
 from lancekit._file.layouts.field_tree import Node, Path, paths, tree
 from lancekit._lazy import cached_property
 from lancekit.errors import FormatError

@@ -295,12 +295,7 @@ class _Struct:
 
 
 def part_of(
-    container: Container,
-    node: Node,
-    columns: Iterator[int],
-    rows: Ints | None,
-    *,
-    nullable: bool,
+    container: Container, node: Node, columns: Iterator[int], rows: Ints | None, *, nullable: bool
 ) -> LegacyPart:
     """Return the reader of a part of a field; ``columns`` are the remaining columns, parents first.
 

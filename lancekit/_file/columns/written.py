@@ -73,11 +73,7 @@ class WrittenColumn:
 
 
 def columns_of(
-    top: LanceField,
-    known: Format,
-    goal: str,
-    max_page_bytes: int,
-    place: Callable[[Buffer], int],
+    top: LanceField, known: Format, goal: str, max_page_bytes: int, place: Callable[[Buffer], int]
 ) -> Iterator[WrittenColumn]:
     """Yield the columns of a top-level field; `place` writes bytes outside of pages."""
     old, large_chunks = known.name == "2.0", known.name == "2.2"
@@ -113,10 +109,7 @@ def columns_of(
             empty=pa.nulls(0, pa.large_binary() if blob else pa.int64()),
             waiting=_PageBuffer(max_page_bytes),
             pages=_ColumnMetadataBuilder(
-                known.type_url,
-                items_per_row=leaf.items_per_row,
-                ranked=not old,
-                blobs=blob and old,
+                known.type_url, items_per_row=leaf.items_per_row, ranked=not old, blobs=blob and old
             ),
         )
 

@@ -146,11 +146,7 @@ class Checksums:
                 self._checked_regions.add(number)
 
     def checked(
-        self,
-        source: RandomAccess,
-        column: int,
-        page: int,
-        places: Sequence[tuple[int, int]],
+        self, source: RandomAccess, column: int, page: int, places: Sequence[tuple[int, int]]
     ) -> RandomAccess:
         """Return a source that compares all of a page's buffers before it reads the first one.
 

@@ -29,12 +29,7 @@ from lancekit._file.encodings import (
     variable,
 )
 from lancekit._file.encodings.choose_strings import long_strings, string_values
-from lancekit._file.encodings.request import (
-    CHUNK,
-    EncodedValues,
-    EncodingRequest,
-    chunk_size,
-)
+from lancekit._file.encodings.request import CHUNK, EncodedValues, EncodingRequest, chunk_size
 from lancekit._file.kernels import bits
 from lancekit._file.kernels.arrow_buffers import (
     byte_width,

@@ -124,12 +124,7 @@ def long_strings(values: pa.Array, request: EncodingRequest) -> EncodedValues | 
 
 
 def _choose(
-    kind: pa.DataType,
-    offsets: Offsets,
-    data: Bytes,
-    request: EncodingRequest,
-    *,
-    long: bool,
+    kind: pa.DataType, offsets: Offsets, data: Bytes, request: EncodingRequest, *, long: bool
 ) -> Codec | None:
     """Return the requested or the most suitable encoding; ``None`` for plain strings.
 

@@ -74,10 +74,7 @@ def decode_chunks(
         of_row = piece.some(chunk)
         begin = of_row.words(dtype, place * dtype.itemsize).astype(np.int64)
         end = of_row.words(dtype, (place + 1) * dtype.itemsize).astype(np.int64)
-        require(
-            ((begin >= 0) & (end >= begin) & (end <= of_row.lengths)).all(),
-            _OUT_OF_ORDER,
-        )
+        require(((begin >= 0) & (end >= begin) & (end <= of_row.lengths)).all(), _OUT_OF_ORDER)
         data = gather(piece.data, of_row.starts + begin, end - begin)
         return Variable(starts_of(end - begin), data)
     begin = piece.words(dtype, np.zeros(len(counts), np.int64)).astype(np.int64)

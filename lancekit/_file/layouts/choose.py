@@ -43,11 +43,7 @@ _NO_FIELDS = pa.struct([])
 
 
 def encode_pages(
-    array: pa.Array,
-    depth: int,
-    *,
-    request: EncodingRequest,
-    most: int = DEFAULT_PAGE_MEMORY,
+    array: pa.Array, depth: int, *, request: EncodingRequest, most: int = DEFAULT_PAGE_MEMORY
 ) -> Iterator[Encoded]:
     """Encode at least one row of a column, as one page if possible.
 

@@ -38,12 +38,7 @@ _Convert: TypeAlias = Callable[[_Scalar, Iterator[int]], object]
 
 
 def rows_table(
-    rows: pa.Table,
-    total: int | None,
-    *,
-    most_rows: int,
-    most_columns: int,
-    types: bool = False,
+    rows: pa.Table, total: int | None, *, most_rows: int, most_columns: int, types: bool = False
 ) -> Table:
     """Return the first rows and columns of a table, with the columns' types if requested.
 

@@ -277,10 +277,7 @@ def _found(find: Locate, file: DataFile) -> FileLocation:
 
 
 def _check_fragments(
-    operation: ops.Operation,
-    contents: _Contents,
-    schema: LanceSchema,
-    read: Snapshot | None,
+    operation: ops.Operation, contents: _Contents, schema: LanceSchema, read: Snapshot | None
 ) -> None:
     """Check an operation's fragments, deletion files and row ids against the read version."""
     replaces_all = isinstance(operation, ops.Overwrite)

@@ -319,11 +319,7 @@ def _needed(location: BranchLocation, needed_by: Mapping[int, str]) -> RefConfli
 
 
 def _is_old(
-    found: Snapshot,
-    at: Snapshot,
-    request: CleanupRequest,
-    versions: tuple[int, ...],
-    now: float,
+    found: Snapshot, at: Snapshot, request: CleanupRequest, versions: tuple[int, ...], now: float
 ) -> bool:
     if found.version >= (at.version if request.keep_from is None else request.keep_from):
         return False

@@ -102,11 +102,7 @@ class MergePlan(Counts):
         Whether a concurrent merge that inserts one of the same keys would have to start over.
     """
 
-    _keys: ClassVar[tuple[str, ...]] = (
-        "num_inserted_rows",
-        "num_updated_rows",
-        "num_deleted_rows",
-    )
+    _keys: ClassVar[tuple[str, ...]] = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")
     num_inserted_rows: int
     num_updated_rows: int
     num_deleted_rows: int

@@ -25,12 +25,7 @@ from lancekit._index.kinds import INVERTED, VECTORS, IndexKind, first_of, kept_u
 from lancekit._index.search.registry import REGISTRY
 from lancekit._index.segment import Segment, open_index_file
 from lancekit._operations.index.create import check_name, commit_segments, default_name, segments_of
-from lancekit._operations.index.segments import (
-    IndexTarget,
-    indexed_field,
-    read_rows,
-    write_segment,
-)
+from lancekit._operations.index.segments import IndexTarget, indexed_field, read_rows, write_segment
 from lancekit._storage.base import Store
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import IndexNotFoundError, InvalidArgumentError

@@ -126,11 +126,7 @@ def ids_of_pairs(pairs: Iterable[ColumnPair]) -> Iterator[tuple[int, int]]:
 
 
 def by_name(
-    base: Snapshot,
-    side: Snapshot,
-    recorded: RecordedColumns | None = None,
-    *,
-    check: bool = True,
+    base: Snapshot, side: Snapshot, recorded: RecordedColumns | None = None, *, check: bool = True
 ) -> dict[int, int]:
     """Return the field ids of a side with the ids in a base, matched by ids and names.
 

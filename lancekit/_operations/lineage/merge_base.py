@@ -299,11 +299,7 @@ def returned_mark(ours: Snapshot) -> BatchMarker:
 
 
 def _implied(
-    graph: CommitGraph,
-    mark: BatchMarker,
-    schema: LanceSchema,
-    theirs: Snapshot,
-    columns: OfTheirs,
+    graph: CommitGraph, mark: BatchMarker, schema: LanceSchema, theirs: Snapshot, columns: OfTheirs
 ) -> BatchMarker:
     source = _source(graph, mark, theirs)
     if source is None:

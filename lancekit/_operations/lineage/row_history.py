@@ -377,8 +377,5 @@ def _cells(compared: Compared, old: Addresses, new: Addresses) -> list[Cells]:
         strict=True,
     ):
         for place in np.flatnonzero(differing(before, after)).tolist():
-            found[place][pair.name] = (
-                python_value(before[place]),
-                python_value(after[place]),
-            )
+            found[place][pair.name] = (python_value(before[place]), python_value(after[place]))
     return found

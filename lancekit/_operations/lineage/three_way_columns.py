@@ -315,11 +315,7 @@ def _num_misfits(side: _Rows, found: _Found, chain: Sequence[MergedColumn], at: 
 
 
 def _num_new(
-    side: _Rows,
-    found: _Found,
-    flags: npt.NDArray[np.bool_],
-    chain: Sequence[MergedColumn],
-    at: int,
+    side: _Rows, found: _Found, flags: npt.NDArray[np.bool_], chain: Sequence[MergedColumn], at: int
 ) -> int:
     """Count the marked values of a side that the merged column would have to hold, but cannot.
 

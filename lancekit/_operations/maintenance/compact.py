@@ -179,10 +179,7 @@ def commit_compaction(
     new = [fragment for result in results for fragment in result.new_fragments]
     segments: list[RewrittenIndex] = []
     written: list[uuid.UUID] = []
-    with (
-        removed_unless_landed(snapshot.store, new),
-        removed_unless_committed(snapshot, written),
-    ):
+    with removed_unless_landed(snapshot.store, new), removed_unless_committed(snapshot, written):
         # no other writer gets these ids, which the rewrite assigns to its fragments
         reserve = ReserveFragments(num_fragments=len(new))
         reserved = _commit(snapshot, reserve) if new else snapshot

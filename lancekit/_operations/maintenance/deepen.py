@@ -112,8 +112,7 @@ def deepen(snapshot: Snapshot, policy: RetryPolicy) -> tuple[Snapshot, DeepenRes
             current = _commit(current, _moved(indices))
         if fragments:
             current = _commit(
-                current,
-                Update(updated_fragments=fragments, update_mode=UpdateMode.REWRITE_COLUMNS),
+                current, Update(updated_fragments=fragments, update_mode=UpdateMode.REWRITE_COLUMNS)
             )
         return current
 

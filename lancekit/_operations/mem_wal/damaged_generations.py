@@ -155,10 +155,7 @@ def relisted(
 
     def edit(now: ShardManifest) -> ShardManifest:
         return replace(
-            now,
-            sstables=(*now.sstables, *found),
-            replay_after=done,
-            current_generation=last + 1,
+            now, sstables=(*now.sstables, *found), replay_after=done, current_generation=last + 1
         )
 
     return change(shard, manifest.writer_epoch, edit), stray

@@ -24,12 +24,7 @@ from lancekit._index.build.files import delete_segment
 from lancekit._index.build.read import OpenSegment
 from lancekit._index.kinds import IndexKind, kept_up_as
 from lancekit._interrupts import LOOK_SECONDS, heed
-from lancekit._operations.index.segments import (
-    IndexedField,
-    IndexTarget,
-    read_rows,
-    write_segment,
-)
+from lancekit._operations.index.segments import IndexedField, IndexTarget, read_rows, write_segment
 from lancekit._operations.mem_wal.generation import Memtable, write_generation
 from lancekit._operations.mem_wal.newest_rows import without
 from lancekit._operations.mem_wal.settings import WriterSettings, WriterStats

@@ -65,13 +65,7 @@ _MANIFEST = f"{VERSIONS}/{manifest_name(_VERSION, ManifestNaming.V2)}"
 _WAY_OUT = "To continue without them, ds.repair_mem_wal() removes the generation from its shard."
 
 #: errors that a damaged manifest can raise
-OF_DAMAGE = (
-    CorruptFileError,
-    UnsupportedFeatureError,
-    ArithmeticError,
-    LookupError,
-    TypeError,
-)
+OF_DAMAGE = (CorruptFileError, UnsupportedFeatureError, ArithmeticError, LookupError, TypeError)
 
 #: builds the indices of a generation that has all files but its manifest
 Indexed: TypeAlias = Callable[[Snapshot], tuple[IndexMetadata, ...]]

@@ -308,10 +308,7 @@ def prepare_merge(
         return work
     keys = plan_cast(deleted.schema, deleted.schema)
     deleting = replace(job, casts=keys, clauses=MergeClauses(on=on, matched="delete"))
-    with (
-        removed_unless_landed(current.store, work.new_fragments),
-        _keys(deleted, engine) as source,
-    ):
+    with removed_unless_landed(current.store, work.new_fragments), _keys(deleted, engine) as source:
         gone = source.merge(deleting)
     return replace(work, marked=_combined(work.marked, gone.marked), deleted=gone.deleted)
 

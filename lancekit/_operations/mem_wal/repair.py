@@ -111,11 +111,7 @@ def _repaired(snapshot: Snapshot, shard: Shard) -> Iterator[SetAside]:
     if end:
         reason = f"The log ends before entry {end[-1]}, which a manifest records."
         yield SetAside(
-            shard_id=str(shard.id),
-            position=end[0],
-            last_position=end[-1],
-            file=None,
-            reason=reason,
+            shard_id=str(shard.id), position=end[0], last_position=end[-1], file=None, reason=reason
         )
     last = fence(shard, manifest)
     change(shard, None, lambda now: replace(now, last_seen=last))

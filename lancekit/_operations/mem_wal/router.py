@@ -296,12 +296,7 @@ class Router:
                 started = monotonic()
                 if free or started >= deadline:
                     found = own.opened = open_writer(
-                        self._snapshot,
-                        shard,
-                        self._settings,
-                        share,
-                        after=epoch,
-                        seen=self._seen,
+                        self._snapshot, shard, self._settings, share, after=epoch, seen=self._seen
                     )
                     own.turn.own_epoch = found[0].epoch
                     if own.turn.is_contended and found[0].memory().batches > LONG_LOG:

@@ -19,13 +19,7 @@ from pyarrow import types as pt
 
 from lancekit._format.arrow_parts import decimal_size, one_of
 from lancekit._format.extensions import stored_values
-from lancekit._pipeline.casts.rules import (
-    BYTE_TYPES,
-    LIST_TYPES,
-    TEXT_TYPES,
-    LossError,
-    cast_array,
-)
+from lancekit._pipeline.casts.rules import BYTE_TYPES, LIST_TYPES, TEXT_TYPES, LossError, cast_array
 from lancekit.errors import SchemaMismatchError, UnsupportedTypeError
 
 if TYPE_CHECKING:

@@ -394,8 +394,7 @@ def read_answers(answers: Iterable[_Answer], place: WriteTarget | None) -> Itera
         # This program's own function has just pickled these bytes.  Spark carried their digest,
         # so no other file is unpickled.
         yield from map(
-            pickle.loads,
-            workers.results(partial(_bytes_of, answer, place) for answer in answers),
+            pickle.loads, workers.results(partial(_bytes_of, answer, place) for answer in answers)
         )
 
 

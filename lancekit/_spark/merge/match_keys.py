@@ -34,12 +34,7 @@ from lancekit._pipeline.probe_ranges import (
     probe_compactly,
     probe_ranges,
 )
-from lancekit._pipeline.source_keys import (
-    SourceKeys,
-    key_lookup,
-    key_schema,
-    repeated_in_source,
-)
+from lancekit._pipeline.source_keys import SourceKeys, key_lookup, key_schema, repeated_in_source
 from lancekit._pipeline.write_rows import WriteTarget
 from lancekit._scan.fragment_rows import ScanRequest
 from lancekit._scan.fragments.source import FragmentSource

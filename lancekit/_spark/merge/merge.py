@@ -131,10 +131,7 @@ def _release_memory() -> None:
 
 
 def merge_by_join(
-    cached: CachedSource,
-    found: SourceSummary,
-    job: MergeJob,
-    match: MatchPlan,
+    cached: CachedSource, found: SourceSummary, job: MergeJob, match: MatchPlan
 ) -> MergeWork:
     """Run a merge by a Spark join, for keys that are too many to collect.
 

@@ -213,9 +213,7 @@ def with_later_columns(
         for one in rows.fragment.files
     )
     return replace(
-        rows,
-        fragment=replace(rows.fragment, files=(*files, file)),
-        files=(*rows.files, location),
+        rows, fragment=replace(rows.fragment, files=(*files, file)), files=(*rows.files, location)
     )
 
 

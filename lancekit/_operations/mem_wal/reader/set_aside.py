@@ -361,8 +361,7 @@ def _parts(batches: Sequence[pa.RecordBatch], most: int) -> Iterator[list[pa.Rec
 def _left_out(judged: JudgedRows, given: GivenRows, selected: Mask) -> MemWalPutBack:
     left = given.name(judged) & ~selected
     return MemWalPutBack(
-        older=int((left & judged.are(OLDER)).sum()),
-        unsure=int((left & ~judged.are(OLDER)).sum()),
+        older=int((left & judged.are(OLDER)).sum()), unsure=int((left & ~judged.are(OLDER)).sum())
     )
 
 
