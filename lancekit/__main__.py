@@ -8,13 +8,14 @@ import os
 import re
 import sys
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar, NoReturn
 
-from lancekit import CleanupExplanation, LanceDataset, dataset
+from lancekit import CleanupExplanation, LanceDataset, __version__, dataset
 from lancekit.dataset import DatasetDiff
 from lancekit.errors import InvalidArgumentError, LancekitError
 
@@ -23,7 +24,9 @@ Reference = int | str | tuple[str, int | None]
 
 
 def _log(ds: LanceDataset, given: argparse.Namespace) -> None:
-    print(ds.versions()[-given.number :])
+    history = ds.versions()
+    end = bisect_right(history.numbers, ds.version)
+    print(history[max(end - given.number, 0) : end])
 
 
 def _show(ds: LanceDataset, given: argparse.Namespace) -> None:
@@ -35,8 +38,15 @@ def _show(ds: LanceDataset, given: argparse.Namespace) -> None:
 def _diff(ds: LanceDataset, given: argparse.Namespace) -> None:
     old, new = given.old, given.new
     if isinstance(old, str) and ".." in old:  # as in git: 1..2
-        old, new = (version(part) for part in re.split(r"\.\.+", old, maxsplit=1))
-    print(_compared(ds, old, new))
+        ends = re.split(r"\.\.+", old, maxsplit=1)
+        old, new = (version(part) if part else ds.version for part in ends)
+    print(_compared(ds, _branch_or(old, ds), _branch_or(new, ds)))
+
+
+def _branch_or(at: Reference | None, ds: LanceDataset) -> Reference | None:
+    """Return the newest version of a branch for its name, unless it is that of a tag."""
+    is_branch = isinstance(at, str) and at not in ds.tags and (at == "main" or at in ds.branches)
+    return (str(at), None) if is_branch else at
 
 
 def _compared(ds: LanceDataset, old: Reference | None, new: Reference | None) -> DatasetDiff:
@@ -49,6 +59,11 @@ def _compared(ds: LanceDataset, old: Reference | None, new: Reference | None) ->
 
 
 def _undo(ds: LanceDataset, given: argparse.Namespace) -> None:
+    if ds.version != ds.latest_version:
+        raise InvalidArgumentError(
+            f"undo takes back the newest version, {ds.latest_version}, and not {ds.version}.",
+            hint=f"ds.revert({ds.version}) takes back one older version.",
+        )
     print(_compared(ds, None, None))
     _confirm("Commit the version before again, as the newest?", given)
     if ds.latest_version != ds.version:
@@ -106,6 +121,10 @@ def _confirm(question: str, given: argparse.Namespace) -> None:
 
 def version(text: str) -> Reference:
     """Return a version: a number, a tag, or ``branch:number`` (``branch:`` is its newest)."""
+    if re.fullmatch(r"-\d+", text):  # as in `git log -5`
+        raise argparse.ArgumentTypeError(
+            f"no version: {text} (log PATH -n {text[1:]} shows so many)"
+        )
     branch, colon, number = text.rpartition(":")
     if colon:
         return branch, int(number) if number else None
@@ -120,11 +139,10 @@ def count(text: str) -> int:
 
 
 def days(text: str) -> timedelta:
-    """Return a number of days, for example 0.5."""
-    try:
-        return timedelta(days=float(text))
-    except OverflowError as error:
-        raise ValueError from error
+    """Return a number of days of 0 or more, for example 0.5."""
+    if not 0 <= float(text) < 1e9:
+        raise ValueError
+    return timedelta(days=float(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +156,13 @@ class _Command:
 
 
 _PROGRAM = "python -m lancekit"
-_VERSION = "a number, a tag, or branch:number"
+_VERSION = "a number, a tag, a branch, or branch:number"
 _YES: Flags = {"-y --yes": {"action": "store_true", "help": "do not ask"}}
 _AT: Flags = {
     "version": {"nargs": "?", "type": version, "default": argparse.SUPPRESS, "help": _VERSION}
 }
 _COMMANDS: Mapping[str, _Command] = {
-    "log": _Command(_log, "show the versions, newest first", {
+    "log": _Command(_log, "show the versions up to one, newest first", {
         "-n": {"dest": "number", "type": count, "default": 20, "help": "how many (20)"}, **_AT,
     }, "-n 5"),
     "show": _Command(_show, "show schema, rows and size of a version", {
@@ -156,7 +174,9 @@ _COMMANDS: Mapping[str, _Command] = {
     }, "1 2"),
     "tags": _Command(lambda ds, _: print(ds.tags), "show the tags", {}),
     "branches": _Command(lambda ds, _: print(ds.branches), "show the branches", {}),
-    "undo": _Command(_undo, "take the newest change back, in a new version", _YES, "--yes"),
+    "undo": _Command(_undo, "take the newest change back, in a new version", {
+        **_YES, **_AT,
+    }, "--yes"),
     "cleanup": _Command(_cleanup, "remove old versions, and files that no version needs", {
         "--days": {"type": days, "help": "versions older than this (14)"},
         "--retain": {"type": count, "help": "keep this many of the newest versions"}, **_YES,
@@ -177,6 +197,7 @@ _HINTS: Mapping[str, str] = {
     "branches PATH": "branch list-branches",
     "tags PATH": "tag list-tags",
     "undo PATH": "revert rollback reset",
+    "ds.versions().to_pandas() in Python": "--json --format --output -o",
     "ds.restore(1) in Python": "restore",
     "cleanup PATH": "vacuum gc prune clean expire expire-snapshots rm remove delete",
     "cleanup PATH --days 7": "--older-than --older_than --retention --retention-hours --keep-days",
@@ -194,12 +215,13 @@ _HINTS: Mapping[str, str] = {
 _NEXT: Mapping[str, str] = {
     "DatasetNotFoundError": "Pass the folder or URI of a dataset, such as prices.lance.",
     "VersionNotFoundError": "{program} log {path} shows the versions.",
-    "TagNotFoundError": "{program} tags {path} shows the tags.",
+    "TagNotFoundError": "{program} tags {path} shows the tags, and branches {path} the branches.",
     "BranchNotFoundError": "{program} branches {path} shows the branches.",
 }
 
 
 class _Parser(argparse.ArgumentParser):
+    command: ClassVar = ""
     path: ClassVar = "PATH"
 
     def error(self, message: str) -> NoReturn:
@@ -208,10 +230,13 @@ class _Parser(argparse.ArgumentParser):
         words = [word.partition("=")[0] for word in re.findall(r"[\w./=-]+", message)]
         lines = {word: line for line, known in _HINTS.items() for word in known.split()}
         line = next((lines[word] for word in words if word in lines), "")
-        if message.startswith("argument -"):  # a value, not a word of another tool
+        if re.match("argument (?!COMMAND)", message):  # a value, not a word of another tool
             line = ""
+        line = line or f"{self.command} --help".strip()
+        if choice := re.search(r"invalid choice: '(.*[./].*?)'", message):  # a path comes first
+            line = f"show {choice[1]}"
         use = line if " Python" in line else f"{_PROGRAM} {line}".replace("PATH", self.path)
-        self.exit(2, f"error: {message}\n" + (f"Use {use}.\n" if line else ""))
+        self.exit(2, f"error: {message}\nUse {use}.\n")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -220,6 +245,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Histories and upkeep of a Lance dataset.",
         epilog="Exit status: 0, 1 after an error or if nothing was changed, 2 for a wrong command.",
     )
+    parser.add_argument("--version", action="version", version=f"lancekit {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in _COMMANDS.items():
         example = f"Example: {_PROGRAM} {name} prices.lance {command.example}"
@@ -240,9 +266,7 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 
 def _opened(path: str, at: Reference | None, branch: str | None) -> LanceDataset:
     ds = dataset(path, branch=branch)
-    if isinstance(at, str) and at in ds.branches and at not in ds.tags:
-        return ds.branches[at]
-    return ds if at is None else ds.checkout_version(at)
+    return ds if at is None else ds.checkout_version(_branch_or(at, ds))
 
 
 def _failure(error: LancekitError, path: str) -> str:
@@ -260,6 +284,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not words:
         parser.print_help(sys.stderr)
         parser.exit(2)
+    _Parser.command = words[0] if words[0] in _COMMANDS else ""
     _Parser.path = next((one for one in words[1:] if not one.startswith("-")), "PATH")
     given = parser.parse_args(words)
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -44,6 +44,12 @@ class _Terminal(io.StringIO):
         (["tags"], ["first", "main:1"]),
         (["diff", "1..2"], ["1 updated"]),
         (["log", "trial"], ["trial:1"]),
+        (["log", "1"], ["1 of 2 versions", "create"]),
+        (["log", "first"], ["1 of 2 versions", "first"]),
+        (["diff", "trial"], ["diff trial:1 → main:2", "1 updated"]),
+        (["diff", "main..trial"], ["diff main:2 → trial:1"]),
+        (["diff", "1.."], ["diff main:1 → main:2"]),
+        (["diff", "main", "--branch", "trial"], ["diff main:2 → trial:1"]),
         (["log", "--branch", "trial"], ["trial:1"]),
         (["show", "first"], ["main:1"]),
         (["show", "--tag", "first"], ["main:1"]),
@@ -98,11 +104,17 @@ def test_errors_have_no_traceback(
 ) -> None:
     for command, why in (
         (["show", str(tmp_path / "none")], "was not found. Pass the folder or URI of a dataset"),
-        (["show", path, "--version", "none"], f"python -m lancekit tags {path} shows the tags."),
+        (
+            ["show", path, "--version", "none"],
+            f"tags {path} shows the tags, and branches {path}",
+        ),
         (["show", path, "--branch", "none"], f"python -m lancekit branches {path} shows"),
         (["diff", path, "77"], f"python -m lancekit log {path} shows the versions."),
         (["diff", path, "--version", "1"], "no version before 1"),
-        (["undo", path, "--version", "1", "--yes"], ""),
+        (
+            ["undo", path, "1", "--yes"],
+            "the newest version, 2, and not 1. In Python: ds.revert(1) takes",
+        ),
     ):
         assert main(command) == 1
         found = capsys.readouterr().err
@@ -116,7 +128,7 @@ def test_errors_have_no_traceback(
 @pytest.mark.parametrize(
     "wrong",
     [[], ["frob"], ["log"], ["log", "x", "-n", "0"], ["cleanup", "x", "--days", "1e99"],
-     ["diff", "x", "a:b"], ["show", "x", "--rows", "-1"]],
+     ["diff", "x", "a:b"], ["cleanup", "x", "--days", "-1"], ["show", "x", "--rows", "-1"]],
 )  # fmt: skip
 def test_wrong_commands(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
@@ -140,6 +152,11 @@ def test_wrong_commands(wrong: list[str], capsys: pytest.CaptureFixture[str]) ->
         (["cleanup", "x", "--keep=3"], "Use python -m lancekit cleanup x --retain 3."),
         (["log", "x", "--limit", "3"], "Use python -m lancekit log x -n 5."),
         (["checkout", "x"], "Use python -m lancekit show x --version 1."),
+        (["./x.lance", "log"], "Use python -m lancekit show ./x.lance."),
+        (["tags", "x", "jan"], "Use python -m lancekit tags --help."),
+        (["help"], "Use python -m lancekit --help."),
+        (["log", "x", "--json"], "Use ds.versions().to_pandas() in Python."),
+        (["log", "x", "-5"], "no version: -5 (log PATH -n 5 shows so many)"),
     ],
 )
 def test_words_of_other_tools_are_answered(
