@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
 from lancekit._format.arrow_parts import unit_and_zone, unit_of
-from lancekit._legible import shown
+from lancekit._legible import plural, shown, warn
 from lancekit._operations.common.new_file import WrittenFiles, written_aside
 from lancekit.errors import DatasetExistsError, InvalidArgumentError, UnsupportedTypeError
 from lancekit.progress import step
@@ -163,11 +164,19 @@ def _grouped(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[p
 
 
 def _write(form: str, schema: pa.Schema, tables: Iterable[pa.Table], path: Path) -> int:
-    rows = 0
+    rows = empty = 0
     with path.open("xb") as file, _writer(form, file, schema) as writer:
         for table in tables:
             writer.write_table(table)
             rows += table.num_rows
+            if form == "csv" and table.num_columns == 1:
+                empty += ak.null_count(table.column(0))
+    if empty:
+        warn(
+            f"{plural(empty, 'null')} of the only column became empty lines, which lk.read_csv, "
+            "Polars and DuckDB read as null. pandas skips such lines without "
+            "skip_blank_lines=False, pyarrow without ParseOptions(ignore_empty_lines=False)."
+        )
     return rows
 
 

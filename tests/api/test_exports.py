@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import duckdb
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -285,8 +286,15 @@ def test_a_csv_file_keeps_nulls_and_empty_texts(tmp_path: Path) -> None:
     assert found["t"].to_pylist() == ["a", None, ""]
     assert [str(value) for value in found["f"].to_pylist()] == ["1.5", "None", "nan"]
     one = pa.table({"i": [1, None, 3]})
-    lk.write_dataset(one, tmp_path / "e").export(tmp_path / "y.csv")
-    assert lk.read_csv(tmp_path / "y.csv").to_table().equals(one)
+    path = tmp_path / "y.csv"
+    with pytest.warns(UserWarning, match=r"^1 null of the only column became empty lines, which"):
+        lk.write_dataset(one, tmp_path / "e").export(path)
+    assert lk.read_csv(path).to_table().equals(one)
+    assert pl.read_csv(path)["i"].to_list() == [1, None, 3]
+    assert duckdb.read_csv(str(path)).fetchall() == [(1,), (None,), (3,)]
+    assert pd.read_csv(path, skip_blank_lines=False)["i"].isna().tolist() == [False, True, False]
+    lines = pc.ParseOptions(ignore_empty_lines=False)
+    assert pc.read_csv(path, parse_options=lines).equals(one)
 
 
 @pytest.mark.parametrize(("name", "folder"), [("x.csv", ""), ("x.parquet", ""), ("x.csv", "in")])
