@@ -19,7 +19,7 @@ from lancekit._arguments.scan import FragmentFrameArguments, FragmentScanArgumen
 from lancekit._checked import checked_methods
 from lancekit._format.extensions import resolved
 from lancekit._format.fragment import Fragment
-from lancekit._operations.add_columns import NewColumns, rows_like
+from lancekit._operations.add_columns import NewColumns, key_like
 from lancekit._operations.replace_columns import (
     add_to_fragment,
     join_to_fragment,
@@ -338,7 +338,7 @@ class ChangingFragment(OneFragment):
         ['a', 'b']
         """
         snapshot, on = self._dataset._snapshot, right_on or left_on
-        table = as_reader(data_obj, schema, rows_like(snapshot, left_on, on)).read_all()
+        table = as_reader(data_obj, schema, key_like(snapshot, left_on, on)).read_all()
         fragment, joined = join_to_fragment(snapshot, self.source, table, left_on, on)
         return fragment, LanceSchema(joined)
 
@@ -388,6 +388,8 @@ class ChangingFragment(OneFragment):
         [1]
         """
         snapshot, on = self._dataset._snapshot, right_on or left_on
-        table = as_reader(data_obj, schema, rows_like(snapshot, left_on, on)).read_all()
+        known = [field for field in snapshot.row_schema if field.name != on]
+        like = pa.schema([*known, *key_like(snapshot, left_on, on)])
+        table = as_reader(data_obj, schema, like).read_all()
         fragment, ids, rows = update_in_fragment(snapshot, self.source, table, left_on, on)
         return (fragment, ids, bytes(rows.serialize())) if with_offsets else (fragment, ids)

@@ -207,7 +207,7 @@ class WriteArguments(WriteOptions):
         The path or URI of the dataset.  Or a handle, for a write to its branch and version.
     schema
         The columns and their types.  Values are cast if no value changes (see the page on casts).
-        In a list of dictionaries, missing keys are null.
+        In a list of dictionaries, missing keys are null; without a schema, a warning says so.
     mode
         ``"create"``, ``"append"`` or ``"overwrite"``.  The latter two create the dataset if it does
         not exist.  With ``"create"`` it must not exist, but a ``memory://`` URI is replaced.

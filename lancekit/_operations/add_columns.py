@@ -122,19 +122,16 @@ def merge_rows(
         return retried_writing(snapshot, attempt, RetryPolicy())[0]
 
 
-def rows_like(snapshot: Snapshot, left_on: str, right_on: str) -> pa.Schema:
-    """Return the schema that guides type inference of rows to join: columns and their key."""
-    known = {field.name: field for field in snapshot.row_schema}
-    if left_on in known:
-        known[right_on] = known[left_on].with_name(right_on)
-    return pa.schema(list(known.values()))
+def key_like(snapshot: Snapshot, left_on: str, right_on: str) -> pa.Schema:
+    """Return the schema that guides type inference of rows to join: their key."""
+    return pa.schema([f.with_name(right_on) for f in snapshot.row_schema if f.name == left_on])
 
 
 def _join_source(
     snapshot: Snapshot, data: object, schema: pa.Schema | None, left_on: str, on: str
 ) -> Source:
     """Open the rows to join on the engine that joins them: Spark for a large dataset."""
-    like = rows_like(snapshot, left_on, on)
+    like = key_like(snapshot, left_on, on)
     if is_spark_dataframe(data) or choose_engine(snapshot.manifest.num_rows).engine == "local":
         with options(engine="auto"):
             return open_source(data, schema, like)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lancekit._format.column_names import check_column_name
 from lancekit._format.extensions import stored_batch, stored_schema
-from lancekit._legible import shown
+from lancekit._legible import shown, warn
 from lancekit._pipeline.casts.plan import plan_cast
 from lancekit._pipeline.casts.python_values import Guide, cast_if_exact, python_array
 from lancekit._pipeline.casts.values import LossError
@@ -111,13 +111,14 @@ def _from_batches(items: Iterable[object], expected: _Expected) -> pa.RecordBatc
     batches = _flatten(iter(items))
     first = next(batches, None)
     if first is None:
-        if expected.schema is None:
+        known = expected.schema or expected.like
+        if not known:
             raise InvalidTypeError(
                 "an empty list of rows has no schema.",
                 hint="Pass schema= with the columns (those of a dataset are ds.schema), or leave "
                 "the call out if there are no rows.",
             )
-        return expected.schema.empty_table().to_reader()
+        return pa.RecordBatchReader.from_batches(known, [])
     return pa.RecordBatchReader.from_batches(
         first.schema, _of_one_schema(first.schema, chain([first], batches))
     )
@@ -161,10 +162,23 @@ def _from_sequence(data: Sequence[Any], expected: _Expected) -> pa.RecordBatchRe
         names = dict.fromkeys(chain.from_iterable(data))
         if expected.schema is not None:
             names |= dict.fromkeys(expected.schema.names)
+        elif any(len(row) < len(names) for row in data):
+            _warn_of_gaps(data, names)
         # Arrow would take the names from the first row, and drop all later names.
         columns = {name: [row.get(name) for row in data] for name in names}
         return _from_columns(columns, expected)
     return _from_batches(data, expected)
+
+
+def _warn_of_gaps(rows: Sequence[Mapping[str, object]], names: Iterable[str]) -> None:
+    lacking = ((name, [at for at, row in enumerate(rows) if name not in row]) for name in names)
+    gaps = [f"{name!r} in {len(at)} (first: row {at[0]})" for name, at in lacking if at]
+    more = f" and {len(gaps) - 3} more keys" if len(gaps) > 3 else ""
+    warn(
+        f"Keys are missing in some of {len(rows)} rows, and become null: {', '.join(gaps[:3])}"
+        f"{more}. Give every row all keys, with None for null, or pass schema=. A merge keeps old "
+        "values only of columns that no row has."
+    )
 
 
 def _from_columns(data: Mapping[str, object], expected: _Expected) -> pa.RecordBatchReader:
@@ -302,9 +316,9 @@ def as_reader(
         columns, except unnamed row numbers.  A dict of columns, or a list of dicts.  Any object
         with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
     schema: the columns of the rows and their types, to which they are cast without loss.  Keys
-        that no dict of a list has become nulls.
+        that dicts of a list lack become nulls; without it, a warning says so.
     like: the known part of the schema of a later cast.  Python values get the closest type to it,
-        and typed values keep their type.
+        typed values keep their type, and an empty list of rows gets this schema.
 
     Raises InvalidTypeError: the data has another type.  (A Spark DataFrame is not read here.)
     Raises SchemaMismatchError: batches have different schemas, or rows do not fit the schema.  Or

@@ -21,6 +21,20 @@ def ds(tmp_path: Path) -> lk.LanceDataset:
     return lk.write_dataset({"id": [1, 2, 3], "x": [4, 5, 6]}, tmp_path / "d", primary_key="id")
 
 
+def test_rows_with_other_keys(ds: lk.LanceDataset) -> None:
+    rows = [{"id": 1, "x": 9}, {"id": 2}]
+    merge = ds.merge_insert("id").when_matched_update_all()
+    for call in (merge.execute, ds.insert):
+        with pytest.warns(UserWarning, match=r"become null: 'x' in 1 .*Give every row all keys"):
+            call(rows)
+        merge.execute([{"id": 2, "x": 5}])
+    ds.restore(1)
+    merge.execute(rows, schema=ds.schema)  # the columns are named
+    for row in rows:  # a row of a call of its own keeps the other columns
+        merge.execute([row])
+    assert ds.to_table(order_by="id")["x"].to_pylist() == [9, None, 6]
+
+
 def test_an_empty_filter(ds: lk.LanceDataset) -> None:
     with pytest.raises(errors.PredicateError, match='Pass "true" as a filter for all rows'):
         ds.delete("")
@@ -36,9 +50,15 @@ def test_an_empty_value(ds: lk.LanceDataset) -> None:
 
 def test_an_empty_list_of_rows(ds: lk.LanceDataset) -> None:
     with pytest.raises(errors.InvalidTypeError, match=r"those of a dataset are ds\.schema"):
-        ds.insert([])
-    ds.insert([], schema=ds.schema)
-    assert ds.count_rows() == 3
+        lk.write_dataset([], "memory://empty-rows")
+    inserts = [ds.insert([]), ds.insert(iter([])), ds.insert([], schema=ds.schema)]
+    assert {repr(done).partition(" · ")[0] for done in inserts} == {"inserted no rows"}
+    merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    assert "no row changed" in repr(merge.execute([]))
+    lk.write_dataset([], ds, mode="append")
+    assert (ds.count_rows(), ds.version) == (3, 5)
+    with pytest.raises(errors.InvalidArgumentError, match="No columns were given"):
+        ds.merge([], "id")  # a list without rows has no new columns
 
 
 def _whole(batch: pa.RecordBatch) -> pd.DataFrame:

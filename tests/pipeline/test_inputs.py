@@ -85,7 +85,13 @@ def test_rows_stream():
 
 def test_dicts_with_other_keys():
     rows = [{"x": 1}, {"y": "b"}]
-    assert as_reader(rows).read_all().to_pydict() == {"x": [1, None], "y": [None, "b"]}
+    gaps = r"missing in some of 2 rows, .*: 'x' in 1 \(first: row 1\), 'y' in 1 \(first: row 0\)\."
+    with pytest.warns(UserWarning, match=gaps):
+        assert as_reader(rows).read_all().to_pydict() == {"x": [1, None], "y": [None, "b"]}
+    with pytest.warns(UserWarning, match=r"'c' in 3 \(first: row 0\) and 1 more keys\."):
+        as_reader([{one: 1} for one in "abcd"])
+    schema = pa.schema({"x": pa.int64(), "y": pa.string()})
+    assert as_reader(rows, schema).read_all().num_rows == 2  # the columns are named: no warning
 
 
 def test_a_schema_gives_python_values_their_types():

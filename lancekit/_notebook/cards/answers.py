@@ -103,16 +103,17 @@ def _inserted(before: Snapshot, after: Snapshot, names: Collection[str]) -> Word
         new = [fragment for fragment in after.manifest.fragments if fragment.id not in known]
     old = {field.id for field in last.schema.fields} if wider else set()
     added = [f.name for f in after.manifest.schema.fields if f.id not in old] if wider else []
-    rows = plural(sum(fragment.num_rows for fragment in new), "row")
+    number = sum(fragment.num_rows for fragment in new)
     appended = isinstance(done, Append | Merge)
     # another writer may have renamed columns
     given = {f.id for f in before.manifest.schema.fields if f.name in names and appended}
     lacked = [f for f in after.manifest.schema.fields if f.id not in given and f.name not in names]
     nulls = listing([field.name for field in lacked], NAMES)
     written = sum(file.size_bytes or 0 for fragment in new for file in fragment.files)
-    what = f"inserted {rows} into" if appended else f"replaced all by {rows} in"
+    what = "inserted" if appended else "replaced all by"
+    rows = f"{plural(number, 'row')} {'into' if appended else 'in'} {plural(len(new), 'fragment')}"
     return (
-        f"{what} {plural(len(new), 'fragment')}{nulls and f', null in {nulls}'}",
+        f"{what} {rows}{nulls and f', null in {nulls}'}" if number else f"{what} no rows",
         {
             "null": nulls and f"{nulls}: not in the rows",
             "added columns": listing(added, NAMES),

@@ -10,8 +10,8 @@ from lancekit._format.extensions import stored_schema
 from lancekit._operations.add_columns import (
     NewColumns,
     check_join_keys,
+    key_like,
     plan_addition,
-    rows_like,
     with_checkpoint,
 )
 from lancekit._operations.alter_columns import AlterPlan, columns_choice, schema_without
@@ -133,7 +133,7 @@ def explain_join(
     frame = is_spark_dataframe(data)
     on = right_on or left_on
     if schema is None and in_memory(data) and not frame:
-        schema = as_reader(data, like=rows_like(snapshot, left_on, on)).schema
+        schema = as_reader(data, like=key_like(snapshot, left_on, on)).schema
     if schema is not None:
         check_join_keys(manifest.schema, stored_schema(schema), left_on, on, exact=False)
     keys = read_node(snapshot, [left_on])
