@@ -50,10 +50,7 @@ def _branch_or(at: Reference | None, ds: LanceDataset) -> Reference | None:
 
 
 def _compared(ds: LanceDataset, old: Reference | None, new: Reference | None) -> DatasetDiff:
-    before = [number for number in ds.versions().numbers if number < ds.version]
-    if old is None and not before:
-        raise InvalidArgumentError(f"There is no version before {ds.version}.")
-    found = ds.diff(before[-1] if old is None else old, new)
+    found = ds.diff(old, new)
     _ = found.counts  # reads the rows, for the table
     return found
 

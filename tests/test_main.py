@@ -110,7 +110,7 @@ def test_errors_have_no_traceback(
         ),
         (["show", path, "--branch", "none"], f"python -m lancekit branches {path} shows"),
         (["diff", path, "77"], f"python -m lancekit log {path} shows the versions."),
-        (["diff", path, "--version", "1"], "no version before 1"),
+        (["diff", path, "--version", "1"], "main:1 is the first version"),
         (
             ["undo", path, "1", "--yes"],
             "the newest version, 2, and not 1. In Python: ds.revert(1) takes",

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from lancekit._api._handle import Handle
 from lancekit._legible import shown, warn
+from lancekit._versions.ancestor import fork_at
 from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import list_versions, version_as_of
 from lancekit._versions.references import Ref, parse_reference, resolve
@@ -25,10 +26,12 @@ def snapshot_at(location: BranchLocation, reference: object) -> Snapshot:
 
 
 def snapshot_before(snapshot: Snapshot) -> Snapshot:
-    """Load the version before another one of its branch.
+    """Load the version before another one; before a branch's first, the one it was forked from.
 
     Raises InvalidArgumentError, VersionNotFoundError: it is the first, or the other was cleaned up.
     """
+    if (fork := fork_at(snapshot)) is not None:
+        return load_snapshot(snapshot.location.on(fork.parent_branch), fork.parent_version)
     if snapshot.version == 1:
         raise InvalidArgumentError(
             f"{snapshot.location.name}:1 is the first version, so there is none before it.",

@@ -8,12 +8,14 @@ from lancekit._commit.protocol import check_writable
 from lancekit._commit.rules.pending import Pending
 from lancekit._format.column_names import column_not_found
 from lancekit._format.manifest import BasePath
+from lancekit._format.names import MAIN
 from lancekit._format.operation_parts import UpdateMap
 from lancekit._format.operations import Restore, UpdateBases, UpdateConfig
 from lancekit._format.paths import parse_path
 from lancekit._format.schema import LanceField, LanceSchema
 from lancekit._legible import shown
 from lancekit._operations.cleanup.auto import commit
+from lancekit._versions.ancestor import fork_at
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import (
@@ -98,10 +100,16 @@ def restore_version(snapshot: Snapshot) -> Snapshot:
 def undo_version(snapshot: Snapshot) -> Snapshot:
     """Commit the state before ``snapshot``, which must be the newest version, as a new version."""
     check_writable(snapshot)
-    before = snapshot.version - 1
-    if before == 0:
-        if latest_snapshot(snapshot.location).version > 1:
+    before, fork = snapshot.version - 1, fork_at(snapshot)
+    if before == 0 or fork:
+        if latest_snapshot(snapshot.location).version > snapshot.version:
             raise _no_longer_newest(snapshot)
+        if fork:
+            raise InvalidArgumentError(
+                f"There is nothing to undo on {snapshot.location.name} since its fork from "
+                f"{fork.parent_branch or MAIN}:{fork.parent_version}.",
+                hint=f"To remove the branch, call ds.branches.delete({snapshot.location.name!r}).",
+            )
         raise InvalidArgumentError(
             f"Version 1 of {snapshot.location.uri} is the first, so there is no earlier version.",
             hint="To remove a dataset, call LanceDataset.drop().",

@@ -147,6 +147,13 @@ def source_of(location: BranchLocation) -> Snapshot | None:
         return None
 
 
+def fork_at(snapshot: Snapshot) -> Branch | None:
+    """Return the branch whose first version this is; its fork has the same number."""
+    location = snapshot.location
+    found = None if location.branch is None else get_branch(location.root, location.branch)
+    return found if found and found.parent_version == snapshot.version else None
+
+
 def unique_of(name: str, branch: Branch) -> str:
     """Return the unique name of a branch: its random id, if it has one."""
     return branch.identifier[-1][1] if branch.identifier else f"{name} {branch.create_at}"

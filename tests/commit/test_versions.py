@@ -28,8 +28,10 @@ from lancekit._versions.branch_location import open_location
 from lancekit._versions.listing import Newest, list_versions, newest_version
 from lancekit.errors import (
     BranchNotFoundError,
+    CorruptFileError,
     InvalidArgumentError,
     InvalidTypeError,
+    RetryableConflictError,
     TagNotFoundError,
 )
 from tests.support.faults import Call, Faults, injected
@@ -482,8 +484,40 @@ def test_a_diff_is_against_the_version_before(tmp_path: Path) -> None:
     assert ds.diff().counts.deleted == 2
     assert ds.diff(new=2).counts.inserted == 1
     trial = ds.create_branch("trial")
+    assert repr(trial.diff()).startswith("diff main:3 → trial:3 · 0 inserted · 0 deleted")
     trial.insert({"x": [9]})
     assert trial.diff().counts.inserted == 1
+    lance.dataset(tmp_path / "d").create_branch("theirs", 1)
+    assert repr(ds.branches["theirs"].diff()).startswith("diff main:1 → theirs:1 · 0 inserted")
+
+
+def test_nothing_to_undo_on_a_fresh_branch(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"x": [1, 2]}, tmp_path / "d")
+    ds.insert({"x": [3]})
+    trial = ds.create_branch("trial")
+    with pytest.raises(InvalidArgumentError, match="nothing to undo on trial since its fork from"):
+        trial.undo()
+    other = ds.branches["trial"]
+    trial.insert({"x": [9]})
+    trial.undo()
+    assert trial.count_rows() == 3
+    with pytest.raises(RetryableConflictError, match="no longer the newest"):
+        other.undo()
+
+
+def test_a_moved_dataset_is_named(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"x": [1, 2]}, tmp_path / "a")
+    ds.create_branch("trial")
+    ds.shallow_clone(tmp_path / "clone")
+    (tmp_path / "a").rename(tmp_path / "b")
+    for place, branch in (("b", "trial"), ("clone", None)):
+        with pytest.raises(CorruptFileError, match=r"/a has no files\. If that dataset was moved"):
+            lk.dataset(tmp_path / place, branch=branch).to_table()
+    (tmp_path / "a").symlink_to("b")
+    clone = lk.dataset(tmp_path / "clone")
+    clone.deepen()
+    (tmp_path / "a").unlink()
+    assert clone.to_table().num_rows == 2
 
 
 def test_a_merge_has_a_message(tmp_path: Path) -> None:
