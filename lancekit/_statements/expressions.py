@@ -307,6 +307,8 @@ def _call(tree: exp.Expression, scope: Scope) -> Expr:
         if name != "count" or distinct:
             raise scope.text.fail(tree, f"* is only for count, not for {name}:")
         given = []
+    if name == "date_part" and len(given) == 2 and isinstance(given[0], exp.Literal):
+        name, given = str(given[0].this).lower(), given[1:]  # the text of .year() of lk.col
     args = [compile_expression(one, _inside(name, tree, scope)) for one in given]
     return call(name, args, tree, scope, distinct=distinct)
 

@@ -177,12 +177,9 @@ FUNCTIONS: Mapping[str, Function] = {
         for name in ("left", "right")
     },
     **{
-        name: Function(("text", "text"), BOOL, f"{local}({{all}})", f"{name}({{all}})", inside)
-        for name, local, inside in (
-            ("startswith", "starts_with", "starts_with({all})"),
-            ("endswith", "ends_with", "ends_with({all})"),
-            ("contains", "contains", "contains({all})"),
-        )
+        name: Function(("text", "text"), BOOL, f"{one}({{all}})", spark, f"{one}({{all}})")
+        for name in ("startswith", "starts_with", "endswith", "ends_with", "contains")
+        for one, spark in [(name.replace("swith", "s_with"), name.replace("_", "") + "({all})")]
     },
     "abs": _shared(("number",), "same", "abs({0})", wide="number"),
     "round": _both(

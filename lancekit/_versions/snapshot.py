@@ -290,8 +290,8 @@ def missing_file(location: FileLocation, version: int) -> CorruptFileError:
     hint = "A cleanup removed it, here or in the source of a clone; or someone did by hand."
     if not location.store.list_names(""):
         hint = (
-            f"{location.store.uri} has no files. If that dataset was moved or renamed, put it back, or "
-            "a link to it there. ds.deepen() then copies the files into this dataset."
+            f"{location.store.uri} has no files. If that dataset was moved or renamed, put it "
+            "back, or put a link to it there. ds.deepen() then copies the files into this dataset."
         )
     return CorruptFileError(
         f"Version {version} lists the file {location}, which does not exist.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -90,8 +91,13 @@ def test_fractions_for_an_integer_column_are_no_secret() -> None:
     """SQL text cuts them off, as in pylance, with a warning; of ``lk.col`` they are an error."""
     ds = lk.write_dataset({"i": [7, 8], "f": [1.5, 2.0]}, "memory://fractions-of-updates")
     for text in ("f", "1.5"):
-        with pytest.warns(UserWarning, match=rf"'i'.* cannot hold 1.5 of {text}, and keeps 1"):
+        with pytest.raises(PredicateError, match=r"1\.5 would become 1"):
+            ds.update({"i": 1.5})  # the same text, and no cast
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
             ds.update({"i": text})
+        assert f"cannot hold 1.5 of {text}, and keeps 1" in str(given[0].message)
+        assert len(given) == 1
     ds.update({"i": "CAST(f AS bigint)"})
     ds.update({"i": "f"}, where="f = 2")
     assert ds.to_table()["i"].to_pylist() == [1, 2]

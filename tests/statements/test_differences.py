@@ -7,6 +7,7 @@ import math
 from decimal import Decimal
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -72,9 +73,31 @@ def test_a_row_of_the_table(text: str, in_filters: str, in_sql: str) -> None:
             assert count() == (cell == "null")
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        lk.col("s").starts_with("a"),
+        lk.col("s").ends_with("a"),
+        lk.col("s").contains("a"),
+        lk.col("day").year() == 1970,
+        lk.col("day").month() == 2,
+    ],
+    ids=str,
+)
+def test_the_text_of_an_expression_is_a_condition_of_both(condition: lk.Expression) -> None:
+    ds = lk.write_dataset(ROW, "memory://text-in-filters-and-sql", mode="overwrite")
+    found = lk.sql(f"SELECT i FROM t WHERE {condition}", t=ds).fetchall()
+    assert len(found) == ds.count_rows(str(condition))
+
+
 def test_other_sentences_of_the_section() -> None:
     ds = lk.write_dataset(ROW, "memory://text-in-filters-and-sql", mode="overwrite")
     assert ds.to_table({"x": lk.col("i") / 2})["x"].to_pylist() == [3.5]
     assert ds.count_rows(lk.col("f32") == 1.1) == 1
+    assert ds.to_table({"x": lk.lit(-7) % 3, "y": lk.lit(0.5).round()}).to_pylist() == [
+        {"x": -1, "y": 1.0}
+    ]
+    polars = pl.select(x=pl.lit(-7) % 3, y=pl.lit(0.5).round())
+    assert polars.rows() == [(2, 0.0)]
     rows = ds.sql("SELECT f32 = 1.1 AS a, i / 2 AS b FROM dataset").build().to_batch_records()
     assert pa.Table.from_batches(rows).to_pylist() == [{"a": False, "b": 3}]

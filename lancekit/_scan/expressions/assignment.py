@@ -39,8 +39,8 @@ class Assignment:
     expression: ComputedColumn
     whole: bool = False
 
-    def evaluate(self, rows: pa.Table) -> pa.Array:
-        """Compute the new value of each row from its old values.
+    def evaluate(self, rows: pa.Table, *, warns: bool = True) -> pa.Array:
+        """Compute the new value of each row from its old values; warn of lost fractions.
 
         Dictionaries may have wider keys than the column, for any number of values.
 
@@ -53,7 +53,7 @@ class Assignment:
         values = _cast(given, self.field, self.expression.sql)
         fractions = pt.is_floating(given.type) or pt.is_decimal(given.type)
         if pt.is_integer(self.field.type) and fractions:
-            self._check_whole(given, values)
+            self._check_whole(given, values, warns)
         if ak.null_count(values) and not self.field.nullable:
             raise SchemaMismatchError(
                 f"{self.expression.sql!r} gives null in {ak.null_count(values)} of {len(values)} "
@@ -65,7 +65,7 @@ class Assignment:
             )
         return values
 
-    def _check_whole(self, given: pa.Array, values: pa.Array) -> None:
+    def _check_whole(self, given: pa.Array, values: pa.Array, warns: bool) -> None:
         given = plain(given)
         differ = pc.index(pc.not_equal(cast(values, given.type), given), True).as_py()
         if differ < 0 or isinstance(self.expression.sql, Constant):
@@ -75,10 +75,11 @@ class Assignment:
         if self.whole:
             hint = "Add .floor(), .round(), or .cast('bigint'), which cuts off fractions."
             raise PredicateError(f"{lost}.", hint=hint, column=column)
-        warn(
-            f"{lost}, and keeps {values[differ]}. Write CAST({sql} AS bigint) to cut off "
-            f"fractions, round({sql}) to round them."
-        )
+        if warns:
+            warn(
+                f"{lost}, and keeps {values[differ]}. Write CAST({sql} AS bigint) to cut off "
+                f"fractions, round({sql}) to round them."
+            )
 
 
 def compile_value(sql: str, schema: pa.Schema, name: str, call: str = "update") -> ComputedColumn:
@@ -122,7 +123,7 @@ def compile_assignment(field: pa.Field, sql: str, schema: pa.Schema) -> Assignme
     _cast(pa.nulls(0, assignment.expression.type), field, sql)
     if constant:
         row = pa.table({"_": pa.nulls(1)})
-        stored = assignment.evaluate(row)
+        stored = assignment.evaluate(row, warns=False)  # the rows' evaluation warns
         if isinstance(sql, Constant):
             _check_exact(assignment, stored, assignment.expression.evaluate(row))
     return assignment

@@ -67,8 +67,8 @@ def _bind(sql: str, schema: pa.Schema, now: int) -> ComputedColumn:
         return ComputedColumn.of(sql, bind(Unbound(sql).tree, sql, with_hidden(schema), now))
 
 
-# caches of recently bound texts
-_SHORT_TEXTS, _LONG_TEXTS = lru_cache(maxsize=256)(_bind), lru_cache(maxsize=8)(_bind)
+# caches of recently bound texts; a constant has other rules than the same text
+_SHORT_TEXTS, _LONG_TEXTS = lru_cache(256, typed=True)(_bind), lru_cache(8, typed=True)(_bind)
 
 
 def _columns_of(expression: pc.Expression, schema: pa.Schema) -> frozenset[str]:
