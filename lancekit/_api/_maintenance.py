@@ -422,14 +422,14 @@ class Maintenance(Handle):
         from lancekit._versions.listing import migrate_names
 
         moved = migrate_names(self._location)
-        return answer("migrate_manifest_paths_v2", self._snapshot, self._snapshot, moved=moved)
+        return answer("migrate_manifest_paths_v2", self._snapshot, self._snapshot, manifests=moved)
 
     @_Removal
     def drop(
         base_uri: str | os.PathLike[str],  # noqa: N805  # a static method
         storage_options: Mapping[str, str] | None = None,
         ignore_not_found: bool | None = None,
-    ) -> None:
+    ) -> Answer:
         """Remove a dataset, and its folder if no other files are in it.
 
         Files that do not belong to the dataset stay.  Files behind links and in base paths stay,
@@ -457,13 +457,19 @@ class Maintenance(Handle):
         >>> import lancekit as lk
         >>> _ = lk.write_dataset({"x": [1]}, "memory://drop-example")
         >>> lk.LanceDataset.drop("memory://drop-example")
+        dropped memory://drop-example with 1 row
         >>> lk.LanceDataset.drop("memory://drop-example", ignore_not_found=True)
+        nothing to drop: there is no dataset at memory://drop-example
         """
+        from lancekit._api.answer import Answer
         from lancekit._operations.maintenance.drop import drop_dataset
 
         location = open_location(check_place(base_uri), storage_options)
         missing = check_flag("ignore_not_found", ignore_not_found or False)
-        drop_dataset(location, ignore_not_found=missing)
+        gone = drop_dataset(location, ignore_not_found=missing)
+        given = {"uri": location.uri, "rows": gone.manifest.num_rows if gone else None}
+        at = gone.version if gone else 0
+        return Answer(call="drop", version=at, branch=location.name, _given=given)
 
 
 def _cleanup(

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from lancekit._api.answer import Answer
 from lancekit._api.lance_schema import LanceSchema
 from lancekit._api.lsm_scanner import LsmScanner, ShardSnapshot
 from lancekit._api.sinks import Closing
@@ -42,8 +43,7 @@ class ShardWriter(Closing, Displayed):
     >>> ds = lk.write_dataset({"id": [1]}, "memory://writer-example", primary_key="id")
     >>> _ = ds.initialize_mem_wal()
     >>> with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
-    ...     writer.put({"id": [2, 3]})
-    ...     writer.delete({"id": [2]})
+    ...     _ = writer.put({"id": [2, 3]}), writer.delete({"id": [2]})
     >>> writer.stats()["put_count"]
     2
     """
@@ -86,7 +86,7 @@ class ShardWriter(Closing, Displayed):
 
     def put(
         self, data: object, *, schema: pa.Schema | None = None, timeout: timedelta = PUT_TIMEOUT
-    ) -> None:
+    ) -> Answer:
         """Write rows, all or none; with a primary key, each replaces the row of its key.
 
         On return the rows are on disk and visible to readers, except with ``durable_write=False``.
@@ -125,17 +125,15 @@ class ShardWriter(Closing, Displayed):
         >>> _ = ds.initialize_mem_wal()
         >>> with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
         ...     writer.put({"id": [1, 2], "v": [5, 6]})
+        put 2 rows into shard 00000000-0000-0000-0000-000000000001
         >>> ds.lsm_scanner().count_rows()
         2
         """
-        put_begun()
-        self._writer.put(
-            self._in_form(self._rows.live, data, schema), check_wait("timeout", timeout)
-        )
+        return self._put("put", self._rows.live, data, schema, timeout)
 
     def delete(
         self, keys: object, *, schema: pa.Schema | None = None, timeout: timedelta = PUT_TIMEOUT
-    ) -> None:
+    ) -> Answer:
         """Delete rows by primary key; missing keys are no error.
 
         Parameters
@@ -156,28 +154,36 @@ class ShardWriter(Closing, Displayed):
         >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://shard-delete-example", primary_key="id")
         >>> _ = ds.initialize_mem_wal()
         >>> with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
-        ...     writer.delete({"id": [1]})
+        ...     _ = writer.delete({"id": [1]})
         >>> ds.lsm_scanner().to_table()["id"].to_pylist()
         [2]
         """
-        put_begun()
-        self._writer.put(
-            self._in_form(self._rows.tombstones, keys, schema), check_wait("timeout", timeout)
-        )
+        return self._put("delete", self._rows.tombstones, keys, schema, timeout)
 
-    def _in_form(
+    def _put(
         self,
+        call: str,
         form: Callable[[object, pa.Schema | None], list[pa.RecordBatch]],
         data: object,
         schema: pa.Schema | None,
-    ) -> list[pa.RecordBatch]:
+        timeout: timedelta,
+    ) -> Answer:
+        put_begun()
         try:
-            return form(data, schema)
+            batches = form(data, schema)
         except SchemaMismatchError:
             self._writer.check_rows(look=True)  # the table may have new columns
             raise
+        self._writer.put(batches, check_wait("timeout", timeout))
+        return self._done(call, sum(batch.num_rows for batch in batches))
 
-    def close(self) -> None:
+    def _done(self, call: str, rows: int) -> Answer:
+        at, shard = self._snapshot, {"shard": self.shard_id, "rows": rows}
+        return Answer(
+            call=f"writer.{call}", version=at.version, branch=at.location.name, _given=shard
+        )
+
+    def close(self) -> Answer:
         """Flush memory into a generation, and accept no more rows; a second call does nothing.
 
         Raises
@@ -188,6 +194,7 @@ class ShardWriter(Closing, Displayed):
             The generation could not be written; its rows are in the log for the next writer.
         """
         self._writer.close()
+        return self._done("close", self._writer.stats.memtable_flush_rows)
 
     def stats(self) -> dict[str, int]:
         """Return counts and times of puts, log entries and generations.

@@ -52,7 +52,7 @@ class Closing(ABC):
     """
 
     @abstractmethod
-    def close(self) -> None:
+    def close(self) -> object:
         """Release all resources."""
 
     def __enter__(self) -> Self:

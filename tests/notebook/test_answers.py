@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import re
+from functools import partial
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -69,6 +71,29 @@ def test_the_way_back_works(name):
     ds = lk.dataset("answers.lance")
     eval(re.search(r"(ds\.\S+\(.*\)) (takes|brings) it back$", repr(answer))[1], {"ds": ds})
     assert ds.version == answer.version + ("tag" not in name)
+
+
+def test_shards_and_drops_answer(folder):
+    ds = lk.write_dataset(rows(1), "shards.lance", primary_key="id")
+    ds.initialize_mem_wal(unsharded=True)
+    with ds.mem_wal_writer(str(UUID(int=7))) as writer:
+        done = [repr(writer.put(rows(2, 3))), repr(writer.delete({"id": [2]}))]
+        done.append(repr(writer.close()))
+    assert done == [
+        f"put 2 rows into shard {UUID(int=7)}",
+        f"deleted 1 row from shard {UUID(int=7)}",
+        f"closed the writer of shard {UUID(int=7)}: 3 rows flushed",
+    ]
+    drop = partial(lk.LanceDataset.drop, ds.uri)
+    assert repr(drop()) == f"dropped {ds.uri} with 1 row"
+    assert repr(drop(ignore_not_found=True)).startswith("nothing to drop: there is no dataset at ")
+
+
+def test_the_card_of_a_dataset_says_what_its_indices_cover(folder):
+    ds = lk.write_dataset({"v": pa.array([[1.0, 2.0]] * 4, pa.list_(pa.float32(), 2))}, "v.lance")
+    made = ds.create_index("v", "IVF_FLAT", num_partitions=1)
+    assert made is ds  # as in pylance, whose users write ds = ds.create_index(...)
+    assert re.search(r"indices +v_idx \(v: IVF_FLAT, 4 rows\)", show_text(made, NOW))
 
 
 def test_the_line_follows_what_others_commit(folder):

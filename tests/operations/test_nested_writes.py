@@ -24,6 +24,7 @@ def batches() -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"l": pa.array([[n], None]), "s": pa.array([{"a": n}, None])})
 
 
+NO_NESTED = {"a": 2, "l": None, "s": None}
 INPUTS: dict[str, Any] = {
     "pandas": lambda: pd.DataFrame(
         {
@@ -50,7 +51,7 @@ INPUTS: dict[str, Any] = {
         "s": [{"a": 1}, None],
         "m": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int8())),
     },
-    "rows": lambda: [{"a": 1, "l": [1], "s": {"x": {"y": [1, 2]}}}, {"a": 2}],
+    "rows": lambda: [{"a": 1, "l": [1], "s": {"x": {"y": [1, 2]}}}, NO_NESTED],
     "batches": batches,
     "arrow": lambda: pa.table(
         {

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 #: the most characters of changed settings in a title
 _LONGEST = 80
+_REMOVED = "not possible: its files are removed"
 #: a title, more facts, and the call that takes the change back; empty facts are left out
 Words = tuple[str, Mapping[str, str], str]
 UNDO = "ds.undo()"
@@ -140,8 +141,9 @@ def _added(before: Snapshot, after: Snapshot) -> Words:
     return f"added {_columns(new)}", {"new data": size(written) if written > 0 else "none"}, UNDO
 
 
-def _dropped(_: Snapshot, __: Snapshot, columns: list[str]) -> Words:
-    return f"dropped {_columns(columns)}", {"files": "unchanged: older versions need them"}, UNDO
+def _dropped(_: Snapshot, __: Snapshot, columns: Sequence[str] = (), name: str = "") -> Words:
+    what = _columns(columns) if columns else f"index {clean(name)}"
+    return f"dropped {what}", {"files": "unchanged: older versions need them"}, UNDO
 
 
 def _columns(names: Collection[str]) -> str:
@@ -214,8 +216,23 @@ def _tag(name: str, new: Tag | None, old: Tag | None, here: str | None) -> Words
     return f"tag {clean(name)} deleted from {at}", {}, f"ds.tags.create{back}"
 
 
-def _branch(branch: str) -> Words:
-    return f"branch {clean(branch)} deleted", {"undo": "not possible: its files are removed"}, ""
+def _said(text: str, **details: str) -> Callable[..., Words]:
+    """Return a function that says a text with the arguments of the call, numbers with a noun."""
+
+    def say(*_: Snapshot, **given: object) -> Words:
+        words = {
+            name: plural(one, name[:-1]) if isinstance(one, int) else clean(str(one))
+            for name, one in given.items()
+        }
+        return text.format_map(words), details, ""
+
+    return say
+
+
+def _gone(uri: str, rows: int | None) -> Words:
+    if rows is None:
+        return f"nothing to drop: there is no dataset at {clean(uri)}", {}, ""
+    return f"dropped {clean(uri)} with {plural(rows, 'row')}", {"undo": _REMOVED}, ""
 
 
 def _constraint(_: Snapshot, __: Snapshot, done: str, name: str, condition: str) -> Words:
@@ -255,23 +272,11 @@ def _indexed(_: Snapshot, after: Snapshot, fragments: list[int] | None = None) -
     return title, {"size": size(bytes_) if bytes_ else ""}, back
 
 
-def _index_dropped(_: Snapshot, __: Snapshot, name: str) -> Words:
-    return f"dropped index {clean(name)}", {"files": "unchanged: older versions need them"}, UNDO
-
-
 def _optimized(before: Snapshot, after: Snapshot) -> Words:
     if before.version == after.version:
         return "nothing to do: the indices cover all rows", {}, ""
     made = sorted({index.name for index in _segments(after, "new")})
     return f"updated {plural(len(made), 'index', 'indices')}: {listing(made, NAMES)}", {}, ""
-
-
-def _index_merged(_: Snapshot, __: Snapshot, uuid: str) -> Words:
-    return f"merged the parts of index {clean(uuid)}", {"next": "a commit of the index"}, ""
-
-
-def _prewarmed(_: Snapshot, __: Snapshot, name: str, segments: int) -> Words:
-    return f"loaded {plural(segments, 'segment')} of index {clean(name)}", {}, ""
 
 
 def _described(ref: str, keys: list[str]) -> Words:
@@ -284,10 +289,6 @@ def _logs_enabled(_: Snapshot, after: Snapshot) -> Words:
     shards = details.num_shards if details else 0
     how = plural(shards, "shard") if shards else "writers choose the shard"
     return f"enabled write-ahead logs: {how}", {"next": "ds.mem_wal_upsert(rows)"}, UNDO
-
-
-def _renamed(_: Snapshot, __: Snapshot, moved: int) -> Words:
-    return f"renamed {plural(moved, 'manifest')}", {}, ""
 
 
 def _valid(_: Snapshot, after: Snapshot, *, deep: bool) -> Words:
@@ -309,16 +310,23 @@ _CALLS: dict[str, tuple[str, Callable[..., Words]]] = {
     "tags.create": ("Tag", _tag),
     "tags.update": ("Tag", _tag),
     "tags.delete": ("Tag", _tag),
-    "branches.delete": ("Branch", _branch),
+    "branches.delete": ("Branch", _said("branch {branch} deleted", undo=_REMOVED)),
+    "drop": ("Dataset", _gone),
+    "writer.put": ("Shard", _said("put {rows} into shard {shard}")),
+    "writer.delete": ("Shard", _said("deleted {rows} from shard {shard}")),
+    "writer.close": ("Shard", _said("closed the writer of shard {shard}: {rows} flushed")),
     "constraints": ("Constraint", _constraint),
     "settings": ("Settings", _configured),
     "create_scalar_index": ("Index", _indexed),
-    "drop_index": ("Index", _index_dropped),
-    "prewarm_index": ("Index", _prewarmed),
-    "merge_index_metadata": ("Index", _index_merged),
+    "drop_index": ("Index", _dropped),
+    "prewarm_index": ("Index", _said("loaded {segments} of index {name}")),
+    "merge_index_metadata": (
+        "Index",
+        _said("merged the parts of index {uuid}", next="a commit of the index"),
+    ),
     "replace_metadata": ("Settings", _described),
     "initialize_mem_wal": ("Write-ahead logs", _logs_enabled),
-    "migrate_manifest_paths_v2": ("Settings", _renamed),
+    "migrate_manifest_paths_v2": ("Settings", _said("renamed {manifests}")),
     "optimize_indices": ("Index", _optimized),
     "validate": ("Validation", _valid),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -55,7 +55,7 @@ def dataset_card(ds: LanceDataset, now: datetime) -> Card:
             ("tags", TOO_MANY_TAGS if tags is None else ""),
             ("primary key", listing(key, options.display_columns)),
             ("fragments", fragments(version)),
-            ("indices", _indexes(ds.index_columns)),
+            ("indices", _indexes(ds) if ds.index_columns else ""),
             ("shared files", _bases(ds)),
             *waiting_facts(
                 None
@@ -69,8 +69,13 @@ def dataset_card(ds: LanceDataset, now: datetime) -> Card:
     )
 
 
-def _indexes(indexes: Mapping[str, Sequence[str]]) -> str:
-    return listing((f"{name} ({', '.join(on)})" for name, on in indexes.items()), NAMES)
+def _indexes(ds: LanceDataset) -> str:
+    found = [one for one in ds.describe_indices() if one.name in ds.index_columns]
+    on = (f"{', '.join(one.field_names)}: {one.index_type}" for one in found)
+    rows = (plural(one.num_rows_indexed, "row") for one in found)
+    return listing(
+        (f"{one.name} ({a}, {b})" for one, a, b in zip(found, on, rows, strict=True)), NAMES
+    )
 
 
 def _bases(ds: LanceDataset) -> str:

@@ -13,6 +13,7 @@ from lancekit._storage.base import TEMPORARY
 from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import dataset_exists
 from lancekit._versions.references import parse_reference, resolve
+from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import DatasetNotFoundError, FormatError, InvalidArgumentError
 
 #: folder names that only Lance uses
@@ -34,8 +35,10 @@ _ORDER = (names.DATA, names.TREE, *_RESERVED)
 _MAX_NAMED = 5
 
 
-def drop_dataset(location: BranchLocation, *, ignore_not_found: bool) -> None:
+def drop_dataset(location: BranchLocation, *, ignore_not_found: bool) -> Snapshot | None:
     """Remove a dataset, and its folder if it is then empty; warn of files that stay.
+
+    Return its newest version, or ``None`` if there was no dataset.
 
     Raises DatasetNotFoundError: the folder is empty or does not exist.
     Raises InvalidArgumentError: the folder has no dataset, or is a branch.
@@ -43,7 +46,7 @@ def drop_dataset(location: BranchLocation, *, ignore_not_found: bool) -> None:
     store = location.store
     if not dataset_exists(location) and not store.first_names("").names:
         if ignore_not_found:
-            return
+            return None
         raise DatasetNotFoundError(
             f"There is no dataset at {location.uri} to drop.", uri=location.uri
         )
@@ -84,3 +87,4 @@ def drop_dataset(location: BranchLocation, *, ignore_not_found: bool) -> None:
             more = f" and {len(places) - _MAX_NAMED:,} more" if len(places) > _MAX_NAMED else ""
             named = ", ".join(sorted(places)[:_MAX_NAMED])
             warn(f"{location.uri} was removed, except {what}: {named}{more}.")
+    return found
