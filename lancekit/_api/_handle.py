@@ -13,7 +13,7 @@ from lancekit._format.manifest import BasePath
 from lancekit._legible import warn
 from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import Snapshot, load_snapshot
-from lancekit.errors import InvalidArgumentError, ReadOnlyError
+from lancekit.errors import DatasetNotFoundError, InvalidArgumentError, ReadOnlyError
 from lancekit.options import options
 
 if TYPE_CHECKING:
@@ -76,7 +76,12 @@ class Handle:
     def _move(self, change: Callable[[Snapshot], tuple[Snapshot, T]]) -> T:
         """Run a change on the handle's version, and move the handle to the resulting version."""
         self._check_movable()
-        self._snapshot, result = change(self._snapshot)
+        try:
+            self._snapshot, result = change(self._snapshot)
+        except DatasetNotFoundError as error:
+            if error.context.get("uri") == self._location.root.uri:
+                self._location.root.prune()  # the folders of new files, which are removed again
+            raise
         return result
 
     def _done(self, call: str, change: Callable[[Snapshot], Snapshot], **given: object) -> Answer:

@@ -26,6 +26,7 @@ from lancekit._versions.row_sequences import sequence_of
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import (
     CommitUnknownError,
+    DatasetNotFoundError,
     IncompatibleConflictError,
     InvalidArgumentError,
     LancekitError,
@@ -202,7 +203,13 @@ def _lost(
 
 def _newest(read: Snapshot) -> Newest:
     newest = newest_version(read.location)
-    if newest is None or newest.version < read.version:
+    if newest is None:
+        raise DatasetNotFoundError(
+            f"{read.location.uri} was removed after version {read.version} was read.",
+            hint="To make a dataset there again, call lk.write_dataset(rows, path).",
+            uri=read.location.uri,
+        )
+    if newest.version < read.version:
         raise _replaced(read)
     if newest.mixed:
         # a writer that knows only one naming would not see a manifest of the other

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from dataclasses import replace
@@ -29,6 +30,7 @@ from lancekit._versions.listing import Newest, list_versions, newest_version
 from lancekit.errors import (
     BranchNotFoundError,
     CorruptFileError,
+    DatasetNotFoundError,
     InvalidArgumentError,
     InvalidTypeError,
     RetryableConflictError,
@@ -503,6 +505,19 @@ def test_nothing_to_undo_on_a_fresh_branch(tmp_path: Path) -> None:
     assert trial.count_rows() == 3
     with pytest.raises(RetryableConflictError, match="no longer the newest"):
         other.undo()
+
+
+def test_a_removed_dataset_is_named(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"x": [1, 2]}, tmp_path / "d")
+    trial = ds.create_branch("trial")
+    ds.branches.delete("trial")
+    with pytest.raises(DatasetNotFoundError, match=r"/trial was removed after version 1 was read"):
+        trial.insert({"x": [3]})
+    shutil.rmtree(tmp_path / "d")
+    for call in (lambda: ds.insert({"x": [3]}), lambda: ds.delete("x = 1")):
+        with pytest.raises(DatasetNotFoundError, match=r"/d was removed after version 1 was read"):
+            call()
+        assert not (tmp_path / "d").exists()  # no empty folder of new files is left
 
 
 def test_a_moved_dataset_is_named(tmp_path: Path) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import secrets
+import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -184,3 +188,51 @@ def test_files_are_flushed_as_the_option_says(
     with lk.options(fsync=True):
         ds.export(tmp_path / "y.parquet", columns=["x"])
     assert flushed
+
+
+KILLED = """
+import os, sys, signal
+from pathlib import Path
+import lancekit as lk
+
+def killed(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+at, folder = sys.argv[1:]
+ds = lk.dataset(f"{folder}/in.lance")
+renamed = []
+
+def rename(path, target):
+    renamed.append(target)
+    return killed() if len(renamed) == 2 else os.rename(path, target)
+
+if at == "unpack":
+    from lancekit._operations.maintenance import packed
+    packed._extract = killed
+    lk.unpack(f"{folder}/x.zip", f"{folder}/out.lance")
+Path.rename = rename
+ds.export(f"{folder}/out", overwrite=True)
+"""
+
+
+@pytest.mark.parametrize("at", ["export", "unpack"])
+def test_what_a_kill_left_is_removed_a_day_later(
+    ds: lk.LanceDataset, tmp_path: Path, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ds.export(tmp_path / "out")
+    ds.pack(tmp_path / "x.zip")
+    run = subprocess.run([sys.executable, "-c", KILLED, at, str(tmp_path)], check=False)
+    assert run.returncode == -signal.SIGKILL
+    hidden = [name for name in left(tmp_path) if name.startswith(".")]
+    assert len(hidden) == (2 if at == "export" else 1)
+    call = (
+        (lambda: ds.export(tmp_path / "out", overwrite=True))
+        if at == "export"
+        else (lambda: lk.unpack(tmp_path / "x.zip", tmp_path / secrets.token_hex(4)))
+    )
+    (tmp_path / ".out.mine.tmp").touch()  # of another name
+    call()
+    assert {*hidden, ".out.mine.tmp"} <= {*left(tmp_path)}  # another process may use them
+    monkeypatch.setattr("lancekit._operations.common.new_file._LEFT_SECONDS", 0)
+    call()
+    assert [name for name in left(tmp_path) if name.startswith(".")] == [".out.mine.tmp"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,6 +17,9 @@ from lancekit._legible import shown
 from lancekit._operations.unmerged.waiting_rows import WaitingRows
 from lancekit.errors import DatasetExistsError, InvalidArgumentError, LancekitError, StorageError
 from lancekit.options import options
+
+#: the age of temporary files of killed processes, from which on they are removed
+_LEFT_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -76,7 +81,9 @@ def written_aside(path: Path, *, overwrite: bool) -> Iterator[Path]:
     Raises StorageError: the disk refused.
     """
     _check_free(path, overwrite)
-    aside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.tmp")
+    stem = f".{path.name[:100]}."
+    remove_leftovers(path.parent, rf"{re.escape(stem)}[0-9a-f]{{16}}\.(tmp|old)")
+    aside = path.with_name(f"{stem}{secrets.token_hex(8)}.tmp")
     try:
         yield aside
         _publish(aside, path, overwrite=overwrite)
@@ -86,6 +93,20 @@ def written_aside(path: Path, *, overwrite: bool) -> Iterator[Path]:
         raise StorageError(f"{path} cannot be written: {error.strerror or error}.") from error
     finally:
         _remove(aside)
+
+
+def remove_leftovers(folder: Path, names: str) -> None:
+    """Remove temporary files and folders that a killed process left a day ago or earlier.
+
+    names: a pattern of their names.
+    """
+    with suppress(OSError):
+        for file in folder.iterdir():
+            # a rename changes this time, too
+            if re.fullmatch(names, file.name) and (
+                time.time() - file.lstat().st_ctime > _LEFT_SECONDS
+            ):
+                _remove(file)
 
 
 def _check_free(path: Path, overwrite: bool) -> None:

@@ -24,7 +24,11 @@ from lancekit._format.fragment import FragmentList
 from lancekit._format.operations import Clone
 from lancekit._format.transaction import Transaction
 from lancekit._legible import shown
-from lancekit._operations.common.new_file import WrittenFiles, written_aside
+from lancekit._operations.common.new_file import (
+    WrittenFiles,
+    remove_leftovers,
+    written_aside,
+)
 from lancekit._operations.maintenance.copies import (
     COPY_BYTES,
     Copy,
@@ -227,6 +231,8 @@ def _extracted(path: Path, location: BranchLocation, max_bytes: int) -> Iterator
     except (*_DAMAGED, OSError) as error:
         raise _damaged(path, str(error)) from error
     with archive:
+        if near is not None:
+            remove_leftovers(near, r"\.lancekit-unpack-[a-z0-9_]{8}")
         folder = Path(tempfile.mkdtemp(prefix=".lancekit-unpack-", dir=near))
         try:
             _extract(archive, path, folder, max_bytes)
