@@ -248,11 +248,13 @@ class _Evaluator:
                 hint="Pass `good` and `bad` versions where the condition returns a result.",
                 version=version,
             ) from self._errors[version]
-        side = "good" if wanted else "bad"
+        side, why = "good", "No version is good at the start"
+        if not wanted:
+            side, why = "bad", "No version turned bad"
         raise InvalidArgumentError(
-            f"Version {version} was passed as {side}, but the condition is {found} for it.",
-            hint=f"Pass a {side} version in `{side}`: the condition is True for good "
-            "versions. `all=True` shows every change of the result.",
+            f"{why}: the condition is {found} for version {version}, the {side} end of the search.",
+            hint=f"If another version is {side}, pass it in `{side}`: the condition is True for "
+            "good versions. `all=True` shows every change of the result.",
             version=version,
         )
 

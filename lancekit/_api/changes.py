@@ -16,7 +16,9 @@ from pyroaring import BitMap
 
 from lancekit._api._handle import Handle
 from lancekit._api.diff import DatasetDiff, diff_of
+from lancekit._api.diff_rows import labels_of
 from lancekit._api.scanner import scan_of
+from lancekit._arguments.checks import check_count
 from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked_methods
 from lancekit._display import Displayed
@@ -145,7 +147,7 @@ class ChangeFeed(Displayed):
         Raises
         ------
         InvalidArgumentError
-            ``batch_size`` is less than 1, or ``names`` is unknown; raised with the first batch.
+            ``batch_size`` is less than 1, or ``names`` is unknown.
 
         Examples
         --------
@@ -155,6 +157,9 @@ class ChangeFeed(Displayed):
         >>> [batch["id"].to_pylist() for batch in ds.changes(1).to_batches()]
         [[2, 3]]
         """
+        labels_of(names)
+        if batch_size is not None:
+            check_count("batch_size", batch_size, least=1)
         return chain.from_iterable(
             (_stamped(batch, step) for batch in step.diff.to_batches(batch_size, names=names))
             for step in self.steps

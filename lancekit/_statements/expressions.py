@@ -40,6 +40,9 @@ _REFUSED: Mapping[type, tuple[str, str]] = {
         "Aggregates ignore nulls without it. For lag, lead and other window functions, remove the "
         "nulls in a subquery: FROM (SELECT * FROM t WHERE x IS NOT NULL).",
     ),
+    exp.BitwiseAnd: ("&", "Write AND in place of &."),
+    exp.BitwiseOr: ("|", "Write OR in place of |."),
+    exp.BitwiseNot: ("~", "Write NOT in place of ~."),
     exp.RespectNulls: ("RESPECT NULLS", "Leave it out: window functions count nulls without it."),
 }
 

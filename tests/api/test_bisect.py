@@ -107,8 +107,8 @@ def test_where_to_look(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("good", "bad", "said"),
     [
-        (7, None, "Version 7 was passed as good, but the condition is False"),
-        (1, 3, "Version 3 was passed as bad, but the condition is True"),
+        (7, None, "No version is good at the start: the condition is False for version 7, the"),
+        (1, 3, "No version turned bad: the condition is True for version 3, the bad end"),
         (8, 4, "good version 8 of main does not come before the bad version 4"),
         (6, 6, "does not come before"),
         (("b", None), None, "good version 4 of b does not come before"),

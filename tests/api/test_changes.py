@@ -54,6 +54,9 @@ def test_each_commit_by_itself(table: lk.LanceDataset) -> None:
     times = {v["version"]: v["timestamp"].astimezone() for v in table.versions()}
     assert rows["_commit_timestamp"][0].as_py() == times[2]
     assert sum(batch.num_rows for batch in feed.to_batches(2)) == rows.num_rows
+    for wrong in ({"batch_size": 0}, {"names": "spark"}):
+        with pytest.raises(InvalidArgumentError):
+            feed.to_batches(**wrong)  # before the first batch is taken
     assert "_change_type" in feed.to_pandas(names="delta").columns
 
 

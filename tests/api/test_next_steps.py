@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
+from lance.query import MatchQuery
 
 import lancekit as lk
 from lancekit import errors
@@ -39,6 +40,24 @@ def test_an_empty_filter(ds: lk.LanceDataset) -> None:
     with pytest.raises(errors.PredicateError, match='Pass "true" as a filter for all rows'):
         ds.delete("")
     assert ds.delete("true")["num_deleted_rows"] == 3
+
+
+@pytest.mark.parametrize(
+    ("mark", "word"), [("x > 4 & x < 6", "AND"), ("x > 4 | x < 6", "OR"), ("~(x > 4)", "NOT")]
+)
+def test_the_word_for_a_mark(ds: lk.LanceDataset, mark: str, word: str) -> None:
+    for call in (ds.count_rows, lambda text: lk.sql(f"SELECT * FROM ds WHERE {text}", ds=ds)):
+        with pytest.raises(errors.PredicateError, match=rf"Write {word} in place of \S\."):
+            call(mark)
+
+
+@pytest.mark.parametrize(
+    "query", [MatchQuery("a", "s"), lk.query.PhraseQuery("a b", "s"), {"query": "a"}]
+)
+def test_a_search_is_no_filter(ds: lk.LanceDataset, query: object) -> None:
+    for call in (ds.count_rows, lambda one: ds.to_table(filter=one)):
+        with pytest.raises(errors.InvalidTypeError, match=r"Use ds.to_table\(full_text_query="):
+            call(query)
 
 
 def test_an_empty_value(ds: lk.LanceDataset) -> None:

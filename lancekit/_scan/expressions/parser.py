@@ -169,7 +169,8 @@ class _Parser:
         text = self.next.text
         if self.next.kind == "other":
             what = f"{text!r} is not part of the filter language:"
-            hint = "Write AND, OR and NOT as words." if text in "&|!" else ""
+            word = {"&": "AND", "|": "OR", "!": "NOT", "~": "NOT"}.get(text)
+            hint = f"Write {word} in place of {text}." if word else ""
             return failure(self.sql, what, self.next.start, hint)
         what = f"the expression does not parse, {text!r} was not expected:"
         return failure(self.sql, what, self.next.start, _IN_TEXT)
