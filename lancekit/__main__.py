@@ -257,10 +257,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"warning: {message}", file=sys.stderr)
-
-
 def _opened(path: str, at: Reference | None, branch: str | None) -> LanceDataset:
     ds = dataset(path, branch=branch)
     return ds if at is None else ds.checkout_version(_branch_or(at, ds))
@@ -288,7 +284,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")  # a terminal without these characters
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _warn
+            warnings.showwarning = lambda text, *_, **__: print(f"warning: {text}", file=sys.stderr)
             _COMMANDS[given.command].run(_opened(given.path, given.version, given.branch), given)
         if sys.stdout is not None:
             sys.stdout.flush()

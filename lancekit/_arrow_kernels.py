@@ -433,7 +433,7 @@ def _rewritten_array(array: pa.Array) -> pa.Array:
 def _with_parts(array: pa.Array, parts: list[pa.Array]) -> pa.Array:
     """Move structs or fixed-size lists, and their rewritten parts, to offset 0."""
     new = [_rewritten_array(part) for part in parts]
-    if not array.offset and all(map(_is_same, new, parts)):
+    if not array.offset and all(one is other for one, other in zip(new, parts, strict=False)):
         return array
     return _at_0(array, array.type, new)
 
@@ -445,7 +445,3 @@ def _at_0(array: pa.Array, kind: pa.DataType, parts: list[pa.Array]) -> pa.Array
         flags = pc.is_valid(array).to_numpy(zero_copy_only=False)
         validity = pa.py_buffer(np.packbits(flags, bitorder="little"))
     return pa.Array.from_buffers(kind, len(array), [validity], array.null_count, children=parts)
-
-
-def _is_same(one: object, other: object) -> bool:
-    return one is other

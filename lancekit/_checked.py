@@ -64,11 +64,9 @@ def _pair(value: object) -> bool:
 
 def _has(attribute: str) -> Callable[[object], bool]:
     # classes of upper rooms, which this module cannot import
-    return lambda value: hasattr(type(value), attribute) or attribute in _vars_of(value)
-
-
-def _vars_of(value: object) -> Mapping[str, object]:
-    return getattr(value, "__dict__", {})
+    return lambda value: (
+        hasattr(type(value), attribute) or attribute in getattr(value, "__dict__", {})
+    )
 
 
 def _named(value: object) -> bool:

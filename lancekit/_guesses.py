@@ -91,8 +91,8 @@ def condition_of(value: object) -> str:
 def condition_hint(value: object) -> str:
     """Return the hint for a value that is neither SQL text nor an expression."""
     polars = "For Polars expressions, use lk.scan_polars(ds).filter(...)."
-    keys = value.keys() if isinstance(value, dict) else ()
-    if type(value).__name__.endswith("Query") or ("query" in keys and {"query", "columns"} >= keys):
+    keys = {*value} if isinstance(value, dict) else set()
+    if type(value).__name__.endswith("Query") or ("query" in keys and keys <= {"query", "columns"}):
         return "Use ds.to_table(full_text_query=...)."
     found = condition_of(value)
     return f"Use {found!r}." if found else f"Pass SQL text, or lk.col('x') > 3.  {polars}"

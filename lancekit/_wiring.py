@@ -64,10 +64,6 @@ SPARK = {
 }
 
 
-def _interactive(kind: str, *args: object, **kwargs: object) -> object:
-    return loaded(INTERACTIVE[kind])(*args, **kwargs)
-
-
 def _application() -> Provenance | None:
     from lancekit._provenance import Provenance
     from lancekit._spark.session.session import active_session
@@ -82,7 +78,7 @@ def connect() -> None:
     register_blob_type()
     hooks.card = _late("_notebook.show")
     hooks.failure = _late("_notebook.failures.render")
-    hooks.interactive = _interactive
+    hooks.interactive = lambda kind, *args, **named: loaded(INTERACTIVE[kind])(*args, **named)
     hooks.picture = _late("_notebook.pictures.draw")
     hooks.bar = _late("_notebook.progress.make_bar")
     hooks.finders = (_late("_notebook.provenance.find"), _application)

@@ -59,10 +59,6 @@ def _count(name: str, value: object) -> int:
     return value
 
 
-def _count_or_none(name: str, value: object) -> int | None:
-    return None if value is None else _count(name, value)
-
-
 @dataclass(frozen=True, slots=True)
 class _OneOf:
     choices: tuple[str, ...]
@@ -165,7 +161,7 @@ class Options:
     )
     cache_bytes: int | None = _option(
         None,
-        _count_or_none,
+        lambda name, value: None if value is None else _count(name, value),
         "Limit of the cache in bytes; None for a tenth of the memory, 1 GiB at most, and 64 MiB "
         "in a Spark worker; 0 for no cache.",
     )

@@ -211,10 +211,6 @@ def _alter(ds: Handle, given: Arguments) -> Explanation:
     return explain_alter(plan_alteration(ds._snapshot, check_alterations(given["alterations"])))
 
 
-def _drop(ds: Handle, given: Arguments) -> Explanation:
-    return explain_drop(ds._snapshot, given["columns"])
-
-
 # ---- plans of reads, and of changes of rows
 
 
@@ -255,10 +251,6 @@ def _insert(ds: Handle, given: Arguments) -> Explanation:
 
 def _delete(ds: Handle, given: Arguments) -> Explanation:
     return explain_delete(plan_delete(ds._snapshot, given["predicate"]))
-
-
-def _truncate(ds: Handle, _: Arguments) -> Explanation:
-    return explain_delete(plan_delete(ds._snapshot, "true"), "truncate_table")
 
 
 def _update(ds: Handle, given: Arguments) -> Explanation:
@@ -348,13 +340,15 @@ _EXPLAINED: Mapping[str, Callable[[Handle, Arguments], Explanation | CleanupExpl
     "count_rows": _count,
     "insert": _insert,
     "delete": _delete,
-    "truncate_table": _truncate,
+    "truncate_table": lambda ds, _: explain_delete(
+        plan_delete(ds._snapshot, "true"), "truncate_table"
+    ),
     "update": _update,
     "add_columns": _add,
     "merge": _merge,
     "replace_columns": _replace,
     "alter_columns": _alter,
-    "drop_columns": _drop,
+    "drop_columns": lambda ds, given: explain_drop(ds._snapshot, given["columns"]),
     "compact_files": _compact,
     "cleanup_old_versions": _cleanup,
     "create_scalar_index": _scalar_index,

@@ -36,13 +36,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def _as_files(places: Sequence[BlobPlace | None]) -> list[BlobFile | None]:
-    return [None if place is None else BlobFile(place) for place in places]
-
-
 #: the conversions of blobs for pandas
 _BLOB_MODES: Mapping[str, Callable[[Sequence[BlobPlace | None]], Sequence[object]]] = {
-    "lazy": _as_files,
+    "lazy": lambda places: [None if place is None else BlobFile(place) for place in places],
     "bytes": read_blobs,
 }
 

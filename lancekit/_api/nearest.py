@@ -145,10 +145,6 @@ def _at_least(least: int) -> Callable[[str, object], object]:
     return lambda name, value: check_count(name, value, least=least)
 
 
-def _check_mode(name: str, value: object) -> None:
-    check_choice(name, value, ("fast", "normal", "accurate"))
-
-
 def _check_effort(name: str, value: object) -> None:
     if not _is_number(value) or not 0 <= value <= 1:
         raise InvalidArgumentError(f"{name} must be a number from 0 to 1, got {shown(value)}.")
@@ -193,7 +189,7 @@ _OPTIONS: Mapping[str, Callable[[str, object], object]] = {
     "use_index": check_flag,
     "ef": _at_least(1),
     "query_parallelism": _check_parallelism,
-    "approx_mode": _check_mode,
+    "approx_mode": lambda name, value: check_choice(name, value, ("fast", "normal", "accurate")),
     "distance_range": _check_range,
     "search_effort": _check_effort,
 }

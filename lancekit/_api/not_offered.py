@@ -115,13 +115,10 @@ def _hint(owner: str, name: str, of: object) -> str:
     variable = _VARIABLES.get(owner, "")
     if owner == "Answer" and name in dir(sys.modules["lancekit"].LanceDataset):
         return f"Use ds.{name}: the call has moved ds, and returns no dataset."
-    known = [one for one in dir(of) if not one.startswith("_")] if of is not None else _exported()
+    names = dir(of) if of is not None else sys.modules["lancekit"].__all__
+    known = [one for one in names if not one.startswith("_")]
     close = similar(name, known)
     return f"Did you mean {variable or 'it'}.{close}?" if close else ""
-
-
-def _exported() -> list[str]:
-    return list(sys.modules["lancekit"].__all__)
 
 
 #: how users write an object of a class

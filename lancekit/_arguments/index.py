@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from lancekit.progress import IndexProgress
 
 
-def _check_file_version(name: str, value: object) -> None:
-    check_choice(name, value, ("V3", "Legacy"))
-
-
 class VectorIndexArguments(Arguments):
     """The parameters of a vector index.
 
@@ -95,5 +91,7 @@ streaming_sample_rate, streaming_coreset_rate, streaming_refine_passes
     num_bits: int = 8
     max_iters: int | None = hint(default=None, check=check_count)
     sample_rate: int | None = hint(default=None, check=check_count)
-    index_file_version: str | None = hint(default=None, check=_check_file_version)
+    index_file_version: str | None = hint(
+        default=None, check=lambda name, value: check_choice(name, value, ("V3", "Legacy"))
+    )
     rabitq_model: object = refused(default=None, why="IVF_RQ indices cannot be created")

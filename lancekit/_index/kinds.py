@@ -89,10 +89,6 @@ def _is_list(kind: pa.DataType) -> TypeIs[pa.ListType | pa.LargeListType]:
     return (types.is_list(kind) or types.is_large_list(kind)) and _is_plain(kind.value_type)
 
 
-def _is_searched(kind: pa.DataType) -> bool:
-    return _is_text(kind.value_type if _is_list(kind) else kind)
-
-
 def _is_of_vectors(kind: pa.DataType) -> bool:
     if not types.is_fixed_size_list(kind):
         return False
@@ -175,7 +171,7 @@ INVERTED = IndexKind(
         "posting_tail_codec",
         "token_set_format",
     ),
-    fits=_is_searched,
+    fits=lambda kind: _is_text(kind.value_type if _is_list(kind) else kind),
 )
 #: vector indices that store the vectors; other types of vector indices have the same details
 VECTORS = IndexKind(

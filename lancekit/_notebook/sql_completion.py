@@ -111,15 +111,11 @@ def _columns_of(table: Any) -> Iterable[str]:
         return sql_columns(table)
     if isinstance(table, SqlResult):
         return map(_quoted, table.schema.names)
-    package = _package(table)
+    package = str(type(table).__module__).partition(".")[0]
     if not is_frame(table) or package == "pyspark":
         return ()
     names = table.column_names if package == "pyarrow" else table.columns
     return (_quoted(name) for name in list(names[:MOST]) if isinstance(name, str))
-
-
-def _package(value: object) -> str:
-    return str(type(value).__module__).partition(".")[0]
 
 
 def _quoted(name: str) -> str:

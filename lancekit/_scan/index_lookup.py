@@ -110,7 +110,8 @@ class IndexLookup:
         fragment = self.snapshot.fragment(fragment_id)
         if fragment is None or self.indexed_only:
             return fragment is not None
-        return _pays(count, fragment.physical_rows, fragment_id in self.found.exact)
+        most = _MOST_EXACT if fragment_id in self.found.exact else _FEW
+        return count <= max(most, fragment.physical_rows * _SHARE)
 
     def _query_rows(self, query: IndexQuery) -> RowSet | None:
         if isinstance(query, ColumnCondition):
@@ -194,11 +195,6 @@ class IndexLookup:
     @cached_property
     def _live(self) -> BitMap:
         return BitMap(self.snapshot.manifest.fragments.ids.tolist())
-
-
-def _pays(rows: int, of: int, exact: bool) -> bool:
-    """Return True if reading single rows of a fragment is faster than reading and filtering all."""
-    return rows <= max(_MOST_EXACT if exact else _FEW, of * _SHARE)
 
 
 def row_lookup(

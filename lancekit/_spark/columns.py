@@ -113,10 +113,6 @@ def _keys(
     return fragment_frame(session, sources, ScanRequest(outputs=outputs), convert, out)
 
 
-def _discard(task: ColumnsTask, fragments: Iterable[Fragment]) -> None:
-    delete_fragments(task.write.store, (replace(f, files=f.files[-1:]) for f in fragments))
-
-
 @dataclass(frozen=True)
 class _Write:
     """A function that writes the columns of a part's fragments on a worker."""
@@ -137,7 +133,8 @@ class _Write:
                 written.append(write_columns(replace(task, maker=arriving)))
         except BaseException:
             if written:
-                _discard(next(iter(tasks.values())), written)
+                store = next(iter(tasks.values())).write.store
+                delete_fragments(store, (replace(f, files=f.files[-1:]) for f in written))
             raise
         return written
 

@@ -164,10 +164,6 @@ def _two(name: str) -> Rule:
     )
 
 
-def _opposite(rule: Rule) -> Rule:
-    return lambda tree, scope: Expr("not", (rule(tree, scope),), BOOL)
-
-
 def _joined(name: str) -> Rule:
     # sqlglot nests a chain of conditions: it is made flat, since recursion limits its length
     return lambda tree, scope: Expr(
@@ -389,7 +385,7 @@ _RULES: Mapping[type, Rule] = {
     exp.GT: _two(">"),
     exp.GTE: _two(">="),
     exp.NullSafeEQ: _two("same"),
-    exp.NullSafeNEQ: _opposite(_two("same")),
+    exp.NullSafeNEQ: lambda tree, scope: Expr("not", (_two("same")(tree, scope),), BOOL),
     exp.And: _joined("and"),
     exp.Or: _joined("or"),
     exp.Not: lambda tree, scope: Expr("not", (condition(tree.this, scope, "NOT"),), BOOL),

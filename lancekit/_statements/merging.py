@@ -334,7 +334,8 @@ def _as_merge_insert(found: _Merge) -> Run | None:
         return None
     source = found.source.relation.number
     given = [value for clause in (*matched, *new) for value in (clause.values or {}).values()]
-    if not all(_is_of(value, source) for value in given):
+    columns = (part for value in given for part in value.walk() if part.op == "column")
+    if any(part.value[0] != source for part in columns):
         return None
     outputs = _outputs(found)
     if outputs is None:
@@ -381,10 +382,6 @@ def _builder(found: _Merge, outputs: Mapping[str, Expr]) -> MergeInsertBuilder |
             return None
         builder.when_not_matched_by_source_delete(_when(clause, found, path_in(found.target)))
     return builder
-
-
-def _is_of(expr: Expr, number: int) -> bool:
-    return all(part.value[0] == number for part in expr.walk() if part.op == "column")
 
 
 def _outputs(found: _Merge) -> dict[str, Expr] | None:

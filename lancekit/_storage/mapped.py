@@ -148,7 +148,7 @@ def opened_file(path: str) -> Iterator[tuple[int, os.stat_result]]:
         descriptor = os.open(path, _READ)
     except OSError as error:
         if error.errno == errno.ENXIO:  # a socket
-            _check_regular(path)
+            _check(os.stat(path), path)  # anything but a regular file
         if error.errno == errno.ELOOP:
             raise _refused(path, "a loop of symbolic links") from error
         raise
@@ -158,11 +158,6 @@ def opened_file(path: str) -> Iterator[tuple[int, os.stat_result]]:
         yield descriptor, status
     finally:
         os.close(descriptor)
-
-
-def _check_regular(path: str) -> None:
-    """Raise `CorruptFileError` for anything but a regular file."""
-    _check(os.stat(path), path)
 
 
 def _check(status: os.stat_result, path: str) -> None:

@@ -33,7 +33,8 @@ def conflict_error(
     origin = str(transaction.provenance or "") if transaction else ""
     evidence = verdict.evidence or Evidence(sentence="the two changes exclude each other")
     writer = str(theirs.manifest.writer or "an unnamed writer")
-    code = "ds.checkout_latest()" if retryable else _inspection_code(theirs)
+    look = "" if retryable else f"; ds.read_transaction({theirs.version})"
+    code = f"ds.checkout_latest(){look}"
     return kind(
         f"This {pending.doing or mine}, based on version {read.version} of {read.location.name}, "
         f"conflicts with the {their_name} of version {theirs.version} by {writer} "
@@ -90,10 +91,6 @@ def gap_error(
         evidence=_facts(evidence, read.manifest.schema),
         code=code,
     )
-
-
-def _inspection_code(theirs: Snapshot) -> str:
-    return f"ds.checkout_latest(); ds.read_transaction({theirs.version})"
 
 
 def _facts(evidence: Evidence, schema: LanceSchema) -> dict[str, object]:

@@ -149,7 +149,9 @@ class Blocks:
 
     def bounds(self, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
         """Yield the rows of each block, with its bounds if they are known."""
-        has_bounds = _has_bounds(self.kind)
+        # the minimum of many strings takes longer than any filter
+        kinds = (pa.types.is_integer, pa.types.is_float32, pa.types.is_float64)
+        has_bounds = any(one(self.kind) for one in kinds)
         for block, begin, end in self._cut(rows):
             yield rows[begin:end], self._block_bounds(block) if has_bounds else None
 
@@ -190,11 +192,6 @@ def blocks_of(run: PageGroup, rows: int, kind: pa.DataType) -> Blocks | None:
 
 #: bounds of a block with a NaN, which has no order
 _UNBOUNDED = BlockBounds(None, None, 0)
-
-
-def _has_bounds(kind: pa.DataType) -> bool:
-    """Return True for numbers; the minimum of many strings takes longer than any filter."""
-    return bool(pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind))
 
 
 def _bounds(array: pa.Array) -> BlockBounds:

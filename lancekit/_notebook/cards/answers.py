@@ -219,14 +219,10 @@ def _tag(name: str, new: Tag | None, old: Tag | None, here: str | None) -> Words
 def _said(text: str, **details: str) -> Callable[..., Words]:
     """Return a function that says a text with the arguments of the call, numbers with a noun."""
 
-    def say(*_: Snapshot, **given: object) -> Words:
-        words = {
-            name: plural(one, name[:-1]) if isinstance(one, int) else clean(str(one))
-            for name, one in given.items()
-        }
-        return text.format_map(words), details, ""
+    def word(name: str, one: object) -> str:
+        return plural(one, name[:-1]) if isinstance(one, int) else clean(str(one))
 
-    return say
+    return lambda *_, **given: (text.format_map({n: word(n, given[n]) for n in given}), details, "")
 
 
 def _gone(uri: str, rows: int | None) -> Words:

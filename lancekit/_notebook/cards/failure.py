@@ -47,12 +47,13 @@ def conflict_card(error: CommitConflictError, now: datetime) -> Card:
     context = error.context
     evidence: _Context = context.get("evidence") or {}
     code = str(context.get("code") or "")
+    reason = str(context.get("reason") or error.message)
     return Card(
         kind="Conflict",
         title=_title(context),
         headline=(_ahead(error),),
         facts=facts(
-            ("reason", _sentence(str(context.get("reason") or error.message))),
+            ("reason", clean(reason[:1].upper() + reason[1:]).rstrip(".")),
             ("writer", clean(str(context.get("writer") or ""))),
             ("origin", clean(str(context.get("origin") or ""))),
             ("message", clean(str(context.get("message") or ""))),
@@ -83,10 +84,6 @@ def _ahead(error: CommitConflictError) -> str:
 def _read_version(context: _Context) -> str:
     version = context.get("read_version")
     return "" if version is None else ref(context.get("branch"), version)
-
-
-def _sentence(text: str) -> str:
-    return clean(text[:1].upper() + text[1:]).rstrip(".")
 
 
 def _names(name: str) -> Callable[[_Context], str]:

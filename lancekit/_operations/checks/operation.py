@@ -173,10 +173,6 @@ def _check_project(operation: ops.Project, read: Snapshot) -> None:
     check_change(old, operation.schema, None, has_rows=has_rows)
 
 
-def _check_create_index(operation: ops.CreateIndex, read: Snapshot) -> None:
-    check_indices(operation.new_indices, read)
-
-
 def _check_rewrite(operation: ops.Rewrite, read: Snapshot) -> None:
     bases = {index.uuid: index.base_id for index in read.indices}
     new = [index.new_id for index in operation.rewritten_indices if index.new_id not in bases]
@@ -207,7 +203,7 @@ def _check_update(operation: ops.Update, _: Snapshot) -> None:
 
 _FURTHER_CHECKS: Mapping[type, Callable[[Any, Snapshot], None]] = {
     ops.Project: _check_project,
-    ops.CreateIndex: _check_create_index,
+    ops.CreateIndex: lambda operation, read: check_indices(operation.new_indices, read),
     ops.Rewrite: _check_rewrite,
     ops.ReserveFragments: _check_reserved,
     ops.Update: _check_update,

@@ -122,7 +122,8 @@ class _Planning:
         if track.known:
             self._count_values(level, track.known[0], field, in_theirs=side == "theirs")
         changed = counts.get(level.key(field.name, track.name), 0)
-        done = [*_schema_changes(track.known, field), *_value_changes(changed)]
+        done = [*_schema_changes(track.known, field)]
+        done += [f"changed {plural(changed, 'value')}"] if changed else []
         # relative to a base without the column, the other side did not drop it
         is_dropped = len(track.known) == len(track.bases)
         if is_dropped and not done:
@@ -408,7 +409,3 @@ def _schema_changes(bases: Sequence[LanceField], now: LanceField) -> list[str]:
     if has_key(now) and not any(map(has_key, bases)):
         done.append("added to the primary key")
     return done
-
-
-def _value_changes(cells: int) -> list[str]:
-    return [f"changed {plural(cells, 'value')}"] if cells else []

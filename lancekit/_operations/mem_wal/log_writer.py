@@ -316,8 +316,9 @@ class GroupCommit:
             ticket.leads = False
             self._lead(ticket)
             self._wait(ticket)
-        if ticket.error is not None:
-            raise _for_this_thread(ticket.error)
+        if (error := ticket.error) is not None:
+            # a copy, because several threads raise it, each with its own traceback
+            raise copy(error) if isinstance(error, LancekitError) else error
 
     def _wait(self, ticket: Ticket) -> None:
         try:
@@ -388,8 +389,3 @@ class GroupCommit:
         if following is not None:
             following.leads = True
             following.gate.release()
-
-
-def _for_this_thread(error: BaseException) -> BaseException:
-    """Return a copy of an error that several threads raise, so that each has its traceback."""
-    return copy(error) if isinstance(error, LancekitError) else error

@@ -85,13 +85,6 @@ def _target(tree: Syntax, scope: Scope) -> pa.DataType:
     return _TYPES[name]
 
 
-def _has_offset(text: str, kind: pa.DataType) -> bool:
-    """Return True if a timestamp's text ends in ``Z`` or in an offset such as ``-05:00``."""
-    return (
-        pt.is_timestamp(kind) and re.search(r":\d\d.*(Z|z|[+-]\d\d(:?\d\d)?)\s*$", text) is not None
-    )
-
-
 def _cast(tree: Syntax, scope: Scope) -> Bound:
     node, kind = scope.compile(tree.parts[0]), _target(tree, scope)
     tries = tree.kind == "TRY_CAST"
@@ -110,7 +103,10 @@ def _read(tree: Syntax, text: str, kind: pa.DataType, scope: Scope) -> pa.Scalar
     try:
         if family(kind) != "moment":
             return cast(scalar_of(text), kind)
-        zoned = pa.timestamp(unit_and_zone(kind)[0], "UTC") if _has_offset(text, kind) else kind
+        has_offset = pt.is_timestamp(kind) and re.search(
+            r":\d\d.*(Z|z|[+-]\d\d(:?\d\d)?)\s*$", text
+        )
+        zoned = pa.timestamp(unit_and_zone(kind)[0], "UTC") if has_offset else kind
         # CAST(... AS timestamp(6)) cuts finer digits off, TIMESTAMP '...' keeps them
         return (moment if tree.value.sizes else exact_moment)(text, zoned)
     except FAILURES as error:

@@ -67,7 +67,8 @@ def moment(text: str, kind: pa.DataType) -> pa.Scalar:
     With an offset it is an instant; without, it is local time in the column's zone.
     """
     if pt.is_date(kind):
-        return pc.cast(scalar_of(text[:10]) if _is_midnight(text[10:]) else scalar_of(text), kind)
+        is_midnight = not text[10:].strip("T :0.Z")
+        return pc.cast(scalar_of(text[:10] if is_midnight else text), kind)
     unit, zone = unit_and_zone(kind)
     if finer := re.search(r"(\.\d{3,9})", text):
         # digits beyond the unit are cut off
@@ -121,10 +122,6 @@ def moments(texts: Sequence[str], kind: pa.DataType) -> pa.Array | None:
         return pc.cast(array, kind)
     naive = pc.cast(array, pa.timestamp(unit))
     return pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
-
-
-def _is_midnight(rest: str) -> bool:
-    return rest.strip("T :0.Z") == ""
 
 
 def _floating(value: int | Decimal, kind: pa.DataType) -> pa.Scalar:

@@ -217,7 +217,8 @@ def make_archive(*, again: bool = False) -> Path:
     try:
         archive = archive_of(java)
         archive.parent.mkdir(parents=True, exist_ok=True)
-        base = None if _has_base(java) else base_of(archive)
+        has_base = _java(java, "-Xshare:on", "-version").returncode == 0  # it maps its own
+        base = None if has_base else base_of(archive)
         if base and (again or not base.is_file()):
             _dump_base(java, base)
             archive.unlink(missing_ok=True)  # it fits only the previous base
@@ -233,11 +234,6 @@ def make_archive(*, again: bool = False) -> Path:
             raise
         raise _not_made(str(error)) from error
     return archive
-
-
-def _has_base(java: Java) -> bool:
-    """Return True if a Java can map the base archive of its installation."""
-    return _java(java, "-Xshare:on", "-version").returncode == 0
 
 
 def _dump_base(java: Java, base: Path) -> None:

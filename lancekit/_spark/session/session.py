@@ -413,15 +413,12 @@ def _check_kind(session: SparkSession, wanted: dict[str, str]) -> None:
         wrong = remote is not None
     if wrong:
         argument = "master" if remote is None else "remote"
+        stop = "lancekit.stop_spark()" if owned_session() else "stop() of that session"
         raise SessionError(
             f"{active}, but {argument} requests another one: a process has one session at a time.",
-            hint=f"Leave {argument} out to use the active session, or call {_how_to_stop()} first.",
+            hint=f"Leave {argument} out to use the active session, or call {stop} first.",
             active=active,
         )
-
-
-def _how_to_stop() -> str:
-    return "lancekit.stop_spark()" if owned_session() else "stop() of that session"
 
 
 def _apply(session: SparkSession, wanted: Mapping[str, str]) -> None:
