@@ -259,7 +259,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _opened(path: str, at: Reference | None, branch: str | None) -> LanceDataset:
     ds = dataset(path, branch=branch)
-    return ds if at is None else ds.checkout_version(_branch_or(at, ds))
+    found = _branch_or(at, ds)
+    return ds if found is None else ds.checkout_version(found)
 
 
 def _failure(error: LancekitError, path: str) -> str:

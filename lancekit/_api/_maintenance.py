@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lancekit._operations.cleanup.run import CleanupExplanation
     from lancekit._operations.maintenance.deepen import DeepenResult
 
-    _Static = staticmethod[..., None]
+    _Static = staticmethod[..., Answer]
 else:
     _Static = staticmethod  # not subscriptable at run time
 
@@ -40,13 +40,13 @@ class _Removal(_Static):
     In pandas and Polars, a method of this name drops columns, and a path can look like a column.
     """
 
-    def __get__(self, instance: object, owner: type | None = None, /) -> Callable[..., None]:
+    def __get__(self, instance: object, owner: type | None = None, /) -> Callable[..., Answer]:
         remove = super().__get__(instance, owner)
         if instance is None:
             return remove
 
         @wraps(remove)
-        def remove_elsewhere(*args: object, **kwargs: object) -> None:
+        def remove_elsewhere(*args: object, **kwargs: object) -> Answer:
             place = args[0] if args else kwargs.get("base_uri")
             if not (isinstance(place, str | os.PathLike) and _is_absolute(os.fspath(place))):
                 given = kwargs if place is None and kwargs else place
@@ -57,7 +57,7 @@ class _Removal(_Static):
                     "lk.LanceDataset.drop(path) to remove a dataset.",
                     argument="base_uri",
                 )
-            remove(*args, **kwargs)
+            return remove(*args, **kwargs)
 
         return remove_elsewhere
 
