@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
-from lancekit._api.time_travel import snapshot_at, snapshot_before
+from lancekit._api.time_travel import snapshot_at
 from lancekit._arguments.checks import check_count
 from lancekit._checked import checked_methods
 from lancekit._legible import shown
@@ -79,6 +79,7 @@ class Lineage(Handle):
         1
         """
         from lancekit._api.diff import diff_of
+        from lancekit._versions.ancestor import snapshot_before
 
         after = self._snapshot if new is None else snapshot_at(self._location, new)
         return diff_of(

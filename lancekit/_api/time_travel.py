@@ -6,14 +6,13 @@ from datetime import UTC, date, datetime, timedelta
 
 from lancekit._api._handle import Handle
 from lancekit._legible import shown, warn
-from lancekit._versions.ancestor import fork_at
 from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import list_versions, version_as_of
 from lancekit._versions.references import Ref, parse_reference, resolve
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
-__all__ = ["Ref", "snapshot_as_of", "snapshot_at", "snapshot_before", "snapshot_to_restore"]
+__all__ = ["Ref", "snapshot_as_of", "snapshot_at", "snapshot_to_restore"]
 
 
 def snapshot_at(location: BranchLocation, reference: object) -> Snapshot:
@@ -23,22 +22,6 @@ def snapshot_at(location: BranchLocation, reference: object) -> Snapshot:
     if isinstance(reference, date | timedelta):  # a datetime is a date
         return snapshot_as_of(location, reference)
     return resolve(location, parse_reference(reference, location))
-
-
-def snapshot_before(snapshot: Snapshot) -> Snapshot:
-    """Load the version before another one; before a branch's first, the one it was forked from.
-
-    Raises InvalidArgumentError, VersionNotFoundError: it is the first, or the other was cleaned up.
-    """
-    if (fork := fork_at(snapshot)) is not None:
-        return load_snapshot(snapshot.location.on(fork.parent_branch), fork.parent_version)
-    if snapshot.version == 1:
-        raise InvalidArgumentError(
-            f"{snapshot.location.name}:1 is the first version, so there is none before it.",
-            hint="Pass the version to compare with: ds.diff(old).",
-            version=1,
-        )
-    return load_snapshot(snapshot.location, snapshot.version - 1)
 
 
 def snapshot_to_restore(handle: Handle, version: object) -> Snapshot:

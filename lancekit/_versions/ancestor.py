@@ -13,7 +13,7 @@ from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import list_versions
 from lancekit._versions.reference_files import get_branch
 from lancekit._versions.snapshot import Snapshot, load_snapshot
-from lancekit.errors import LancekitError, StorageError
+from lancekit.errors import InvalidArgumentError, LancekitError, StorageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +152,22 @@ def fork_at(snapshot: Snapshot) -> Branch | None:
     location = snapshot.location
     found = None if location.branch is None else get_branch(location.root, location.branch)
     return found if found and found.parent_version == snapshot.version else None
+
+
+def snapshot_before(snapshot: Snapshot) -> Snapshot:
+    """Load the version before another one; before a branch's first, the one it was forked from.
+
+    Raises InvalidArgumentError, VersionNotFoundError: it is the first, or the other was cleaned up.
+    """
+    if (fork := fork_at(snapshot)) is not None:
+        return load_snapshot(snapshot.location.on(fork.parent_branch), fork.parent_version)
+    if snapshot.version == 1:
+        raise InvalidArgumentError(
+            f"{snapshot.location.name}:1 is the first version, so there is none before it.",
+            hint="Pass the version to compare with: ds.diff(old).",
+            version=1,
+        )
+    return load_snapshot(snapshot.location, snapshot.version - 1)
 
 
 def unique_of(name: str, branch: Branch) -> str:
