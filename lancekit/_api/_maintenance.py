@@ -445,6 +445,11 @@ class Maintenance(Handle):
         ignore_not_found
             Do nothing if the folder does not exist.
 
+        Returns
+        -------
+        Answer
+            What was done.
+
         Raises
         ------
         DatasetNotFoundError

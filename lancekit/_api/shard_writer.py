@@ -100,6 +100,11 @@ class ShardWriter(Closing, Displayed):
         timeout
             The longest wait while memory is full.
 
+        Returns
+        -------
+        Answer
+            What was done.
+
         Raises
         ------
         SchemaMismatchError
@@ -142,6 +147,11 @@ class ShardWriter(Closing, Displayed):
             The key columns; other columns are ignored.
         schema, timeout
             As in `put`.
+
+        Returns
+        -------
+        Answer
+            What was done.
 
         Raises
         ------
