@@ -31,6 +31,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
+from operator import is_
 from typing import Any, TypeAlias, TypeVar, overload
 from typing import cast as cast_type
 
@@ -433,7 +434,7 @@ def _rewritten_array(array: pa.Array) -> pa.Array:
 def _with_parts(array: pa.Array, parts: list[pa.Array]) -> pa.Array:
     """Move structs or fixed-size lists, and their rewritten parts, to offset 0."""
     new = [_rewritten_array(part) for part in parts]
-    if not array.offset and all(one is other for one, other in zip(new, parts, strict=False)):
+    if not array.offset and all(map(is_, new, parts)):
         return array
     return _at_0(array, array.type, new)
 

@@ -309,7 +309,12 @@ class _ShardedScanner(LanceScanner):
         except CorruptFileError as error:
             if planned_with_shards(self._location, self._arguments)[0].is_like(self._of):
                 raise
-            raise _gone(error) from error
+            raise ShardError(
+                "Rows of shards were merged and their files removed during the read, after the "
+                f"first rows were returned: {error.message}",
+                hint="Read again. A longer grace keeps files for readers: "
+                "ds.cleanup_mem_wal(grace=...).",
+            ) from error
 
     def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: object) -> pd.DataFrame:
         frame = super().to_pandas
@@ -332,14 +337,6 @@ class _ShardedScanner(LanceScanner):
                     raise
                 self._of, self._scan, self._snapshot = of, scan, of.base
         return work()
-
-
-def _gone(error: CorruptFileError) -> ShardError:
-    return ShardError(
-        "Rows of shards were merged and their files removed during the read, after the first rows "
-        f"were returned: {error.message}",
-        hint="Read again. A longer grace keeps files for readers: ds.cleanup_mem_wal(grace=...).",
-    )
 
 
 def shown_schema(handle: Handle) -> pa.Schema:

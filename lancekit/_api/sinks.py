@@ -22,7 +22,7 @@ from lancekit._display import Displayed
 from lancekit._format.mem_wal.details import ShardingSpec
 from lancekit._operations.mem_wal.initialize import initialized
 from lancekit._operations.mem_wal.router import Acknowledged, Router, sharding_of
-from lancekit._operations.mem_wal.settings import WriterSettings, writer_settings
+from lancekit._operations.mem_wal.settings import writer_settings
 from lancekit._operations.mem_wal.writer_messages import put_begun
 from lancekit._pipeline.inputs import is_spark_dataframe
 from lancekit._provenance import recorded
@@ -282,7 +282,7 @@ class MemWalSink(Closing, Displayed):
     def _opened(self) -> Router:
         """Return the writers for the newest version."""
         newest = self._newest()
-        settings = _settings(newest)
+        settings = writer_settings(initialized(newest).defaults)
         with self._own_lock():
             router = self._router
             if router is not None and not router.fits(newest):
@@ -301,10 +301,6 @@ class MemWalSink(Closing, Displayed):
 
     def _newest(self) -> Snapshot:
         return resolve(self._location.on(None), Reference(branch=self._location.branch))
-
-
-def _settings(snapshot: Snapshot) -> WriterSettings:
-    return writer_settings(initialized(snapshot).defaults)
 
 
 def _in_this_process(rows: object) -> object:

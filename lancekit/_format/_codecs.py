@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
-from operator import index
+from operator import index, is_
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -146,13 +146,9 @@ def _every(accept: Callable[[object, str], T]) -> Callable[[object, str], tuple[
             raise wrong_type(values, what, "a list")
         whole = values if isinstance(values, Items) else Items(values)
         items = Items(accept(value, f"every item of {what}") for value in whole)
-        return whole if all(map(_same, whole, items)) else items
+        return whole if all(map(is_, whole, items)) else items
 
     return accept_all
-
-
-def _same(one: object, other: object) -> bool:
-    return one is other
 
 
 def _mapping(

@@ -108,7 +108,8 @@ class SourceKeys:
             return cls(given, table)
         repeated = found if suspects is None else suspects[found]
         if dedupe is None and order is None:
-            raise repeated_in_source(on, _values(on, columns, repeated), len(repeated))
+            keys = key_values(pa.table(given, names=list(on)), on, repeated)
+            raise repeated_in_source(on, keys, len(repeated))
         codes = among.codes[found]
         rank = repeated if order is None else _ranks(order, repeated)
         if order is not None or dedupe == "last":
@@ -190,12 +191,6 @@ def _ranks(order: pa.Array | pa.ChunkedArray, rows: Indices) -> Indices:
     ranks = ak.rank(values, tiebreaker="dense").to_numpy(zero_copy_only=False)
     known = values.is_valid().to_numpy(zero_copy_only=False)
     return np.where(known, ranks, 0).astype(np.int64)
-
-
-def _values(
-    on: tuple[str, ...], columns: Sequence[pa.Array], rows: Indices
-) -> list[tuple[object, ...]]:
-    return key_values(pa.table(list(columns), names=list(on)), on, rows)
 
 
 # ---- the errors for several rows with one key: all of their texts are here

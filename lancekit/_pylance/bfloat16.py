@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import total_ordering
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -439,11 +440,5 @@ def _ml_dtype() -> np.dtype[np.generic]:
     return found
 
 
-def _register() -> None:
-    try:
-        pa.register_extension_type(BFloat16Type())
-    except pa.ArrowKeyError:  # pylance has registered a type of this name
-        return
-
-
-_register()
+with suppress(pa.ArrowKeyError):  # pylance may have registered a type of this name
+    pa.register_extension_type(BFloat16Type())

@@ -11,6 +11,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from math import prod
 from types import ModuleType
 from typing import Any, ClassVar, cast
@@ -370,12 +371,6 @@ def _encoded(pixels: NDArray[np.generic]) -> pa.Array:
     return pa.array(files, pa.large_binary())
 
 
-def _register() -> None:
-    for kind in (ImageURIType(), EncodedImageType(), FixedShapeImageTensorType(pa.uint8(), [0])):
-        try:
-            pa.register_extension_type(kind)
-        except pa.ArrowKeyError:  # pylance has registered a type of this name
-            continue
-
-
-_register()
+for _kind in (ImageURIType(), EncodedImageType(), FixedShapeImageTensorType(pa.uint8(), [0])):
+    with suppress(pa.ArrowKeyError):  # pylance may have registered a type of this name
+        pa.register_extension_type(_kind)

@@ -10,7 +10,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from math import ceil
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -128,6 +128,31 @@ class _Sharded:
         self._rank, self._world_size = rank, world_size
         self._randomize, self._seed, self._epoch = randomize, seed, 0
 
+    @classmethod
+    def from_torch(cls, randomize: bool = False, seed: int = 0) -> Self:
+        """Return the sampler for this process of PyTorch's distributed group.
+
+        Parameters
+        ----------
+        randomize, seed
+            As in the class.
+
+        Returns
+        -------
+        ShardedFragmentSampler or ShardedBatchSampler
+            The sampler.
+
+        Raises
+        ------
+        NotOfferedError
+            PyTorch is not installed.
+
+        Examples
+        --------
+        >>> sampler = ShardedBatchSampler.from_torch(randomize=True)  # doctest: +SKIP
+        """
+        return cls(*_torch_share(), randomize=randomize, seed=seed)
+
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch; it only reorders `ShardedFixedBatchSampler` and batches with a filter."""
         self._epoch = epoch
@@ -149,31 +174,6 @@ class ShardedFragmentSampler(_Sharded, FragmentSampler):
         Whether to shuffle the fragments first, and the seed.  They must be equal in all processes.
     """
 
-    @staticmethod
-    def from_torch(randomize: bool = False, seed: int = 0) -> ShardedFragmentSampler:
-        """Return the sampler for this process of PyTorch's distributed group.
-
-        Parameters
-        ----------
-        randomize, seed
-            As in the class.
-
-        Returns
-        -------
-        ShardedFragmentSampler
-            The sampler.
-
-        Raises
-        ------
-        NotOfferedError
-            PyTorch is not installed.
-
-        Examples
-        --------
-        >>> sampler = ShardedFragmentSampler.from_torch(randomize=True)  # doctest: +SKIP
-        """
-        return ShardedFragmentSampler(*_torch_share(), randomize=randomize, seed=seed)
-
     def iter_fragments(
         self, dataset: LanceDataset, *_: object, **__: object
     ) -> Iterator[LanceFragment]:
@@ -193,31 +193,6 @@ class ShardedBatchSampler(_Sharded, Sampler):
         Whether to shuffle the batches of this process, and the seed.  With a filter, batches are
         shuffled within a buffer.
     """
-
-    @staticmethod
-    def from_torch(randomize: bool = False, seed: int = 0) -> ShardedBatchSampler:
-        """Return the sampler for this process of PyTorch's distributed group.
-
-        Parameters
-        ----------
-        randomize, seed
-            As in the class.
-
-        Returns
-        -------
-        ShardedBatchSampler
-            The sampler.
-
-        Raises
-        ------
-        NotOfferedError
-            PyTorch is not installed.
-
-        Examples
-        --------
-        >>> sampler = ShardedBatchSampler.from_torch(randomize=True)  # doctest: +SKIP
-        """
-        return ShardedBatchSampler(*_torch_share(), randomize=randomize, seed=seed)
 
     def __call__(
         self,

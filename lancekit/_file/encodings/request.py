@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from lancekit import _arrow_compute as pc
 from lancekit._file.kernels.memory import Bytes, Ints, starts_of
@@ -103,15 +102,11 @@ def chunk_counts(rows: int, size: int) -> Ints:
     return np.array([size] * full + [rows - full * size], np.int64)
 
 
-def _nothing() -> pa.Scalar:
-    """Return an empty string; ``pyarrow.scalar`` would import pandas."""
-    return strings_of(np.zeros(2, np.int64), b"")[0]
-
-
 def interleave(parts: Sequence[Part]) -> Bytes:
     """Concatenate the first pieces of all parts, then the second pieces, and so on."""
     arrays = [strings_of(starts_of(part.lengths), part.data) for part in parts]
-    joined = pc.binary_join_element_wise(*arrays, _nothing()).buffers()[2]
+    separator = strings_of(np.zeros(2, np.int64), b"")[0]  # `pyarrow.scalar` would import pandas
+    joined = pc.binary_join_element_wise(*arrays, separator).buffers()[2]
     total = sum(int(part.lengths.sum()) for part in parts)
     out: Bytes = np.frombuffer(joined, np.uint8)[:total]
     return out

@@ -119,9 +119,8 @@ class BloomZones(_Zoned):
         if flags is not None:  # the start of each zone among the non-null values
             ends = np.concatenate([[0], np.cumsum(~flags)])[starts]
         size = filter_bytes(zone_rows, probability)
-        filters = (
-            [_filter_of(part, size) for part in np.split(hashes, ends[1:])] if len(starts) else []
-        )
+        parts = np.split(hashes, ends[1:]) if len(starts) else []
+        filters = [add_hashes(bytes(size), part) for part in parts]
         has_null = _counts(flags, starts).cast(pa.bool_())
         columns = [*places, has_null, pa.array(filters, pa.binary())]
         nulls = _null_rows(column.rows, flags)
@@ -297,8 +296,3 @@ def _hashed(values: pa.Array) -> Words:
         return hash_words(raw.view("<u8"))
     ends = np.arange(0, len(raw) + 1, width, dtype=np.int64)
     return hash_binary(cast("pa.LargeBinaryArray", strings_of(ends, raw)))
-
-
-def _filter_of(hashes: Words, size: int) -> bytes:
-    """Return the filter of some values."""
-    return add_hashes(bytes(size), hashes)

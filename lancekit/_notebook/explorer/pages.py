@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
@@ -114,20 +114,15 @@ def _matching(
     """Return the row ids of a page and the number of matching rows, from a scan of all rows."""
     last, total = state.start + state.page_rows, 0
     collector = _RowRange(state.start, last) if state.order is None else _TopK(last, state.order)
-    for batch in _scanned(handle, state):
+    condition, key = state.filter or None, _key(state)
+    scanned = handle.to_batches(key, filter=condition, with_row_id=True, batch_size=1 << 14)
+    for batch in scanned:
         if cancelled():
             return None
         collector.add(batch, total)
         total += batch.num_rows
     ids = collector.ids()
     return ids.slice(state.start) if state.order is not None else ids, total
-
-
-def _scanned(handle: LanceDataset, state: ExplorerState) -> Iterator[pa.RecordBatch]:
-    """Yield batches with the sort column, if any, and the row ids of all matching rows."""
-    return handle.to_batches(
-        columns=_key(state), filter=state.filter or None, with_row_id=True, batch_size=1 << 14
-    )
 
 
 class _RowRange:

@@ -119,11 +119,13 @@ class _Planning:
             side, field, counts, rows = "theirs", track.theirs, values.theirs, values.own_rows
         else:
             return None
-        if track.known:
-            self._count_values(level, track.known[0], field, in_theirs=side == "theirs")
-        changed = counts.get(level.key(field.name, track.name), 0)
-        done = [*_schema_changes(track.known, field)]
-        done += [f"changed {plural(changed, 'value')}"] if changed else []
+        if track.known and level.path:  # a part; the changed values of columns are always counted
+            chain = (*level.chains[side == "theirs"], (track.known[0], field))
+            key = level.key(field.name, track.known[0].name)
+            self.dropped.append(DroppedPart(key=key, in_theirs=side == "theirs", chain=chain))
+        done = _schema_changes(track.known, field)
+        if changed := counts.get(level.key(field.name, track.name), 0):
+            done.append(f"changed {plural(changed, 'value')}")
         # relative to a base without the column, the other side did not drop it
         is_dropped = len(track.known) == len(track.bases)
         if is_dropped and not done:
@@ -143,15 +145,6 @@ class _Planning:
         nullable = field.nullable or bool(level.path or rows)
         kept = field if side == "ours" else self._new(level, field)
         return _column(track, replace(kept, nullable=nullable))
-
-    def _count_values(
-        self, level: PlannedParts, base: LanceField, own: LanceField, *, in_theirs: bool
-    ) -> None:
-        """Note a part whose changed values must be counted; top-level columns always are."""
-        if level.path:
-            chain = (*level.chains[in_theirs], (base, own))
-            key = level.key(own.name, base.name)
-            self.dropped.append(DroppedPart(key=key, in_theirs=in_theirs, chain=chain))
 
     def _two_sided(
         self, level: PlannedParts, track: Track, other: LanceField, mine: LanceField

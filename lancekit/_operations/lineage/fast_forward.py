@@ -171,7 +171,12 @@ def fast_forward(
     if plan.is_empty:
         operation = edges_only(mark, implied)
     elif plan.rows_only:
-        operation = _operation(ours, known, plan, carried, deleted)
+        operation = Update(
+            removed_fragment_ids=plan.removed,
+            updated_fragments=tuple(with_deletions(known, deleted)),
+            new_fragments=tuple(carried),
+            fields_for_preserving_frag_bitmap=tuple(f.id for f in ours.manifest.schema.walk()),
+        )
     else:
         operation = _operation_on_columns(ours, known, theirs, plan, carried, deleted)
     # a column that was dropped and added again has a new id: record it as new, not as the old one
@@ -192,22 +197,6 @@ def fast_forward(
     relink_missing(copies, theirs, ours)
     result = fast_forward_result(plan, change, ours, rules, landed)
     return landed, replace(result, version=landed.version, location=landed.location)
-
-
-def _operation(
-    ours: Snapshot,
-    known: Mapping[int, Fragment],
-    plan: FastForward,
-    new: Iterable[Fragment],
-    deleted: Iterable[Fragment],
-) -> Update:
-    """Return the operation that adds new fragments and updates deletions of existing ones."""
-    return Update(
-        removed_fragment_ids=plan.removed,
-        updated_fragments=tuple(with_deletions(known, deleted)),
-        new_fragments=tuple(new),
-        fields_for_preserving_frag_bitmap=tuple(f.id for f in ours.manifest.schema.walk()),
-    )
 
 
 def _operation_on_columns(

@@ -375,14 +375,10 @@ def check_returned(
 
 def _error(plan: DiffPlan, why: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"The rows of {_sides(plan)} cannot be matched: {why}, and there is no key and no row ids "
-        "from a common version.",
+        f"The rows of {plan.old.called} and {plan.new.called} cannot be matched: {why}, and there "
+        "is no key and no row ids from a common version.",
         hint='Pass columns that identify each row: on=["id"].',
     )
-
-
-def _sides(plan: DiffPlan) -> str:
-    return f"{plan.old.called} and {plan.new.called}"
 
 
 def _may_be_updates(plan: DiffPlan, found: Changes) -> bool:
