@@ -402,7 +402,7 @@ class Maintenance(Handle):
         >>> clone = ds.shallow_clone("memory://deepened-clone-example", 1)
         >>> clone.deepen().files_copied
         1
-        >>> lk.LanceDataset.drop("memory://deepened-example")
+        >>> _ = lk.LanceDataset.drop("memory://deepened-example")
         >>> clone.count_rows("x > 1")
         1
         """

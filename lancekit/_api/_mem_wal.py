@@ -191,7 +191,7 @@ class MemWal(Handle):
         >>> ds = lk.write_dataset({"id": [1]}, "memory://mem-wal-writing-example", primary_key="id")
         >>> _ = ds.initialize_mem_wal()
         >>> with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
-        ...     writer.put({"id": [2, 3]})
+        ...     _ = writer.put({"id": [2, 3]})
         """
         from lancekit._api.shard_writer import ShardWriter
         from lancekit._operations.mem_wal.initialize import initialized

@@ -15,7 +15,7 @@ class Answer(Displayed, Hinting):
     """What a call has done: a card in notebooks, and one line as `repr`.
 
     The card is made when it is shown, from what the commit knows.  `call` is the name of the call,
-    such as ``"insert"``; `version` and `branch` are those of the handle after it.
+    such as ``"insert"``; `version` and `branch` are those of the handle after it (0 without one).
     """
 
     _in_line = True

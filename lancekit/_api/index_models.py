@@ -8,7 +8,9 @@ from typing import Self, cast
 import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
+from lancekit._api.answer import Answer
 from lancekit._file.lance_file import LanceFileReader, LanceFileWriter
+from lancekit._format.names import MAIN
 from lancekit.errors import CorruptFileError
 
 
@@ -34,7 +36,7 @@ class IvfModel:
     >>> import pyarrow as pa
     >>> from lancekit.indices import IvfModel
     >>> two = pa.array([[0.0, 0.0], [5.0, 5.0]], pa.list_(pa.float32(), 2))
-    >>> IvfModel(two, "l2").save("memory://models/ivf")
+    >>> _ = IvfModel(two, "l2").save("memory://models/ivf")
     >>> IvfModel.load("memory://models/ivf").num_partitions
     2
     """
@@ -48,7 +50,7 @@ class IvfModel:
         """The number of partitions."""
         return len(self.centroids)
 
-    def save(self, uri: str, *, storage_options: dict[str, str] | None = None) -> None:
+    def save(self, uri: str, *, storage_options: dict[str, str] | None = None) -> Answer:
         """Write the model to its own data file; replace an existing file.
 
         Parameters
@@ -57,6 +59,11 @@ class IvfModel:
             The path or URI of the file.
         storage_options
             Options of the object store, as in `lancekit.dataset`.
+
+        Returns
+        -------
+        Answer
+            What was done.
 
         Raises
         ------
@@ -69,9 +76,10 @@ class IvfModel:
         >>> from lancekit.indices import IvfModel
         >>> one = pa.array([[0.0, 0.0]], pa.list_(pa.float32(), 2))
         >>> IvfModel(one, "cosine").save("memory://models/saved-ivf")
+        saved 1 vector as centroids of a model at memory://models/saved-ivf
         """
         metadata = {"distance_type": self.distance_type}
-        _save("centroids", self.centroids, metadata, uri, storage_options)
+        return _save("centroids", self.centroids, metadata, uri, storage_options)
 
     @classmethod
     def load(cls, uri: str, *, storage_options: dict[str, str] | None = None) -> Self:
@@ -99,7 +107,7 @@ class IvfModel:
         >>> import pyarrow as pa
         >>> from lancekit.indices import IvfModel
         >>> one = pa.array([[0.0, 0.0]], pa.list_(pa.float32(), 2))
-        >>> IvfModel(one, "cosine").save("memory://models/loaded-ivf")
+        >>> _ = IvfModel(one, "cosine").save("memory://models/loaded-ivf")
         >>> IvfModel.load("memory://models/loaded-ivf").distance_type
         'cosine'
         """
@@ -134,13 +142,18 @@ class PqModel:
         size: int = self.codebook.type.list_size
         return size
 
-    def save(self, uri: str, *, storage_options: dict[str, str] | None = None) -> None:
+    def save(self, uri: str, *, storage_options: dict[str, str] | None = None) -> Answer:
         """Write the model to its own data file; replace an existing file.
 
         Parameters
         ----------
         uri, storage_options
             As in `IvfModel.save`.
+
+        Returns
+        -------
+        Answer
+            What was done.
 
         Raises
         ------
@@ -153,9 +166,10 @@ class PqModel:
         >>> from lancekit.indices import PqModel
         >>> words = pa.array([[1.0, 2.0]] * 16, pa.list_(pa.float32(), 2))
         >>> PqModel(2, words, num_bits=4).save("memory://models/saved-pq")
+        saved 16 vectors as codebook of a model at memory://models/saved-pq
         """
         metadata = {"num_subvectors": str(self.num_subvectors), "num_bits": str(self.num_bits)}
-        _save("codebook", self.codebook, metadata, uri, storage_options)
+        return _save("codebook", self.codebook, metadata, uri, storage_options)
 
     @classmethod
     def load(cls, uri: str, *, storage_options: dict[str, str] | None = None) -> Self:
@@ -183,7 +197,7 @@ class PqModel:
         >>> import pyarrow as pa
         >>> from lancekit.indices import PqModel
         >>> words = pa.array([[1.0, 2.0]] * 16, pa.list_(pa.float32(), 2))
-        >>> PqModel(2, words, num_bits=4).save("memory://models/loaded-pq")
+        >>> _ = PqModel(2, words, num_bits=4).save("memory://models/loaded-pq")
         >>> PqModel.load("memory://models/loaded-pq").num_bits
         4
         """
@@ -198,10 +212,12 @@ def _save(
     metadata: dict[str, str],
     uri: str,
     storage_options: dict[str, str] | None,
-) -> None:
+) -> Answer:
     schema = pa.schema([pa.field(name, rows.type)], metadata)
     with LanceFileWriter(uri, schema, storage_options=storage_options) as writer:
         writer.write_batch(pa.record_batch([rows], schema=schema))
+    given = {"vectors": len(rows), "part": name, "uri": uri}
+    return Answer(call="save", version=0, branch=MAIN, _given=given)
 
 
 def _load(

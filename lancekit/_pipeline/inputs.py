@@ -326,7 +326,7 @@ def as_reader(
 
     Examples
     --------
-    >>> as_reader([{"x": 1}, {"x": 2, "y": "b"}]).read_all().to_pydict()
+    >>> as_reader([{"x": 1, "y": None}, {"x": 2, "y": "b"}]).read_all().to_pydict()
     {'x': [1, 2], 'y': [None, 'b']}
     """
     if isinstance(data, ScannedRows):

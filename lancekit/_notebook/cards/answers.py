@@ -307,6 +307,7 @@ _CALLS: dict[str, tuple[str, Callable[..., Words]]] = {
     "tags.update": ("Tag", _tag),
     "tags.delete": ("Tag", _tag),
     "branches.delete": ("Branch", _said("branch {branch} deleted", undo=_REMOVED)),
+    "save": ("Model", _said("saved {vectors} as {part} of a model at {uri}")),
     "drop": ("Dataset", _gone),
     "writer.put": ("Shard", _said("put {rows} into shard {shard}")),
     "writer.delete": ("Shard", _said("deleted {rows} from shard {shard}")),
