@@ -250,9 +250,11 @@ def _parser() -> argparse.ArgumentParser:
             name, help=command.about, description=command.about, epilog=example, allow_abbrev=False
         )
         one.add_argument("path", metavar="PATH", help="the path or URI of the dataset")
+        at = one.add_mutually_exclusive_group()
         for flag, options in command.flags.items():
-            one.add_argument(*flag.split(), **options)  # type: ignore[arg-type]
-        one.add_argument("--version", "--tag", type=version, help=f"open a version: {_VERSION}")
+            to = at if flag == "version" else one
+            to.add_argument(*flag.split(), **options)  # type: ignore[arg-type]
+        at.add_argument("--version", "--tag", type=version, help=f"open a version: {_VERSION}")
         one.add_argument("--branch", help="open a branch")
     return parser
 

@@ -156,6 +156,10 @@ def test_wrong_commands(wrong: list[str], capsys: pytest.CaptureFixture[str]) ->
         (["tags", "x", "jan"], "Use python -m lancekit tags --help."),
         (["help"], "Use python -m lancekit --help."),
         (["log", "x", "--json"], "Use ds.versions().to_pandas() in Python."),
+        (
+            ["show", "x", "1", "--version", "2"],
+            "--version/--tag: not allowed with argument version",
+        ),
         (["log", "x", "-5"], "no version: -5 (log PATH -n 5 shows so many)"),
     ],
 )

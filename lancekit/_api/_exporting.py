@@ -109,7 +109,8 @@ class Exporting(Handle):
 
         Rows are read and written batch by batch.  The file or folder appears when it is complete.
         Blobs are written as bytes, JSON as text.  CSV files have times with a zone in UTC, and
-        ``lk.read_csv(path, schema=ds.schema)`` reads the same values.
+        ``lk.read_csv(path, schema=ds.schema)`` reads the same values.  Nulls are empty fields; a
+        CSV file of one column has empty lines for them, which pandas and pyarrow skip: it warns.
 
         Parameters
         ----------
