@@ -279,6 +279,8 @@ if not TYPE_CHECKING:  # type checkers report unknown names
     def __getattr__(name: str) -> object:
         if name in _MODULES:
             return _import_module(f"lancekit.{name}")
+        if name.startswith("_"):  # Python looks here for modules to import, too
+            raise AttributeError(f"module 'lancekit' has no attribute {name!r}")
         if name not in _HOME:
             from lancekit._api.not_offered import missing
 

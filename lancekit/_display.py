@@ -9,7 +9,7 @@ Errors have cards, too: a notebook shows a short card, everything else the trace
 from __future__ import annotations
 
 import traceback
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from lancekit._hooks import hooks
 from lancekit._legible import clean
@@ -33,7 +33,23 @@ def interactive(kind: str, *args: object, **kwargs: object) -> object:
     return hooks.interactive(kind, *args, **kwargs)  # type: ignore[misc]
 
 
-class Displayed:
+class Hinting:
+    """Base of public classes: an unknown name raises an error with the line that does it."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # type checkers report unknown names
+
+        def __getattr__(self, name: str) -> object:
+            # pandas looks for it before it reads items or an array, whose errors have the line
+            if name == "__iter__" and hasattr(type(self), "__getitem__"):
+                return self.__getitem__
+            if name.startswith("_"):  # libraries look for many such names
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise hooks.missing(type(self).__name__, name, self)
+
+
+class Displayed(Hinting):
     """Object with a card: text for `repr`, HTML for notebooks."""
 
     __slots__ = ()

@@ -14,6 +14,8 @@ class Hooks:
 
     #: ``card(value, *kinds)`` returns the card of a value by MIME type
     card: Callable[..., dict[str, str]] | None = None
+    #: ``missing(owner, name, of)`` returns the error for an unknown name, with the line to use
+    missing: Callable[[str, str, object], AttributeError] | None = None
     #: ``failure(error)`` returns the lines that IPython prints for an error
     failure: Callable[[BaseException], list[str]] | None = None
     #: ``interactive(kind, ...)`` returns a widget; `lancekit._wiring` lists the kinds

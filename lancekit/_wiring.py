@@ -77,6 +77,7 @@ def connect() -> None:
     """Register the blob type, and the hooks."""
     register_blob_type()
     hooks.card = _late("_notebook.show")
+    hooks.missing = _late("_api.not_offered.missing")
     hooks.failure = _late("_notebook.failures.render")
     hooks.interactive = lambda kind, *args, **named: loaded(INTERACTIVE[kind])(*args, **named)
     hooks.picture = _late("_notebook.pictures.draw")

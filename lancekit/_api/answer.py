@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lancekit._api.hinting import Hinting
 from lancekit._display import Displayed
 from lancekit._versions.snapshot import Snapshot
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Answer(Displayed, Hinting):
+class Answer(Displayed):
     """What a call has done: a card in notebooks, and one line as `repr`.
 
     The card is made when it is shown, from what the commit knows.  `call` is the name of the call,

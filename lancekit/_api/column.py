@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancekit._api.hinting import Hinting, hinting_operators
+from lancekit._api.hinting import hinting_operators
 from lancekit._api.scanner import scan_of
 from lancekit._arguments.checks import check_count
 from lancekit._arguments.scan import ScanArguments
@@ -95,7 +95,7 @@ class ColumnSummary(Displayed):
     "__or__ __gt__ __lt__ __ge__ __le__ __eq__ __ne__"
 )
 @checked_methods
-class DatasetColumn(Displayed, Hinting):
+class DatasetColumn(Displayed):
     """A column of the handle's version: ``ds["dep_delay"]``, ``ds["address.city"]``.
 
     Creating it only reads the footers of a few data files.

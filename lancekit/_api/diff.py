@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from lancekit._api._handle import Handle
 from lancekit._api.diff_rows import ChangedRow, DiffRows, labels_of
-from lancekit._api.hinting import Hinting, hinting_operators
+from lancekit._api.hinting import hinting_operators
 from lancekit._api.scanner import scan_of
 from lancekit._arguments.checks import check_count
 from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked, checked_methods
-from lancekit._display import Displayed
+from lancekit._display import Displayed, Hinting
 from lancekit._format.extensions import resolved, resolved_schema
 from lancekit._lazy import cached_property
 from lancekit._operations.lineage.changed import Changed, commit_ends, merge_rules
@@ -89,7 +89,7 @@ class SchemaChanges:
 
 @hinting_operators("__iter__ __getitem__ __array__")
 @checked_methods
-class DatasetDiff(Displayed, Hinting):
+class DatasetDiff(Displayed):
     """The difference between two versions; `LanceDataset.diff` makes it, without reading rows.
 
     The rows are compared once, when a result first needs them.  The card compares them if that

@@ -15,7 +15,6 @@ from pyroaring import BitMap
 
 from lancekit._api._fragment_reading import ChangingFragment, ReadingFragment
 from lancekit._api._handle import Handle
-from lancekit._api.hinting import Hinting
 from lancekit._api.scanner import shown_schema
 from lancekit._api.write_settings import check_progress, file_settings
 from lancekit._arguments.checks import check_count, check_flag, check_list, check_place
@@ -50,7 +49,7 @@ _MAX = 2**63 - 1
 
 
 @checked_methods
-class LanceFragment(ReadingFragment, ChangingFragment, Displayed, Hinting):
+class LanceFragment(ReadingFragment, ChangingFragment, Displayed):
     """A fragment of a dataset's version, as returned by `LanceDataset.get_fragments`.
 
     Parameters

@@ -1,30 +1,15 @@
-"""Base of public classes: unknown names and operators raise errors with the line that does it."""
+"""Operators of public classes that raise errors with the line that does it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from lancekit._api.not_offered import missing
 from lancekit.errors import InvalidTypeError
 
 T = TypeVar("T")
-
-
-class Hinting:
-    """Base of public classes: an unknown name raises an error with the line that does it."""
-
-    __slots__ = ()
-
-    if not TYPE_CHECKING:  # type checkers report unknown names
-
-        def __getattr__(self, name: str) -> object:
-            # pandas looks for it before it reads items or an array, whose errors have the line
-            if name == "__iter__" and hasattr(type(self), "__getitem__"):
-                return self.__getitem__
-            raise missing(type(self).__name__, name, self)
 
 
 def hinting_operators(names: str) -> Callable[[type[T]], type[T]]:
@@ -48,8 +33,9 @@ def _refused(kind: type, name: str) -> Callable[..., object]:
             return array
         if name in ("__eq__", "__ne__") and isinstance(others[0], kind):
             return NotImplemented  # compared by identity
-        shown = dict(zip(("item", "value"), map(str, others), strict=False))
-        shown |= {"shown": repr(others[0])} if others else {}
+        shown = {"item": str(others[0]), "shown": repr(others[0])} if others else {}
+        if others and isinstance(others[-1], str | int):
+            shown["value"] = repr(others[-1])
         symbol = _SYMBOLS.get(name, "")
         if others and symbol:
             value = f"'{others[0]}'" if isinstance(others[0], str) else str(others[0])

@@ -19,7 +19,7 @@ from lancekit._api._positions import Positions
 from lancekit._api._reading import Scans
 from lancekit._api._rows import Columns, Rows
 from lancekit._api._versions import Versions
-from lancekit._api.hinting import Hinting, hinting_operators
+from lancekit._api.hinting import hinting_operators
 from lancekit._api.time_travel import snapshot_as_of
 from lancekit._arguments.checks import check_count, check_place
 from lancekit._arguments.record import takes
@@ -32,10 +32,11 @@ from lancekit._arguments.write import (
 )
 from lancekit._checked import checked, checked_methods, is_whole
 from lancekit._display import Displayed
+from lancekit._lazy import loaded
 from lancekit._legible import shown
 from lancekit._versions.branch_location import open_location
 from lancekit._versions.references import parse_reference, resolve
-from lancekit.errors import InvalidArgumentError, InvalidTypeError, UnknownNameError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
     from lancekit._api.answer import Answer
@@ -64,7 +65,6 @@ class LanceDataset(
     MemWalUpkeep,
     Commits,
     Displayed,
-    Hinting,
 ):
     """A handle on a dataset, at one version of one branch.
 
@@ -191,13 +191,7 @@ class LanceDataset(
     def __contains__(self, name: object) -> bool:
         if isinstance(name, str):
             return name in self.schema.names
-        from lancekit._guesses import fitting
-
-        line = f"ds.count_rows('$key = {name!r}')"
-        raise InvalidTypeError(
-            f"in looks for the name of a column, got {shown(name)}.",
-            hint=f"For rows, use {fitting(line, self)}.",
-        )
+        raise loaded("_api.not_offered.not_a_name")(name, self)
 
     def _items_by_name(self) -> list[str]:
         return self._snapshot.manifest.schema.names
@@ -206,45 +200,27 @@ class LanceDataset(
 
     def _no_item(self, item: object) -> InvalidTypeError:
         """Return the error for an item that a handle does not have, with the right line."""
-        from lancekit._guesses import item_line
-
-        return InvalidTypeError(
-            f"ds[...] needs a column name, a list of names or a slice, got {shown(item)}.",
-            hint=f"Use {item_line(item, self)}.",
-        )
+        error: InvalidTypeError = loaded("_api.not_offered.no_item")(item, self)
+        return error
 
     def __setattr__(self, name: str, value: object) -> None:
         # a test can replace a method, and a subclass has attributes of its own
         mine = type(self) is LanceDataset and not callable(getattr(type(self), name, None))
         if mine and not name.startswith("_"):
-            raise self._not_set(name, value)
+            self[name] = value
         object.__setattr__(self, name, value)
 
     def __setitem__(self, name: object, value: object) -> None:
-        raise self._not_set(name, value)
-
-    def __delitem__(self, name: str) -> None:
-        raise InvalidTypeError("del changes no dataset.", hint=f"Use ds.drop_columns([{name!r}]).")
-
-    def _not_set(self, name: object, value: object) -> UnknownNameError:
-        """Return the error for an assignment, with the line that changes the column."""
-        from lancekit._guessed_names import RENAME
-        from lancekit._guesses import fitting
-
-        sql = "NULL" if value is None else value if isinstance(value, int | float) else f"'{value}'"
         here = name in self._items_by_name()
-        line = f"ds.{'update' if here else 'add_columns'}({{{name!r}: {str(sql)!r}}})"
-        if name == "columns":
-            line = fitting(RENAME, self)
-        elif hasattr(value, "__len__") and not isinstance(value, str | bytes):  # a value for a row
-            line = fitting("ds.merge_insert('$key').when_matched_update_all().execute(df)", self)
-        elif not isinstance(name, str):
-            line = fitting(f"ds.update({{'$number': {str(sql)!r}}}, where='$filter')", self)
-        return UnknownNameError(
-            f"{shown(name)} cannot be assigned: a dataset changes by its methods.",
-            hint=f"Use {line}.",
-            attribute=name,
-        )
+        raise loaded("_api.not_offered.not_assigned")(name, value, self, here=here)
+
+    def __delitem__(self, name: object) -> None:
+        raise loaded("_api.not_offered.not_deleted")(name, self)
+
+    def __delattr__(self, name: str) -> None:
+        if name in self._items_by_name():
+            del self[name]
+        object.__delattr__(self, name)
 
     def _plain(self) -> str:
         return f"LanceDataset({self._uri!r}, {self._location.name}:{self.version})"

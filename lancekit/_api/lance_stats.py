@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lancekit._api.hinting import Hinting, hinting_operators
+from lancekit._api.hinting import hinting_operators
 from lancekit._arguments.checks import check_count
 from lancekit._display import Displayed
 from lancekit._operations.index.describe import index_statistics
@@ -15,7 +15,7 @@ from lancekit._versions.snapshot import Snapshot
 
 
 @hinting_operators("__call__")
-class LanceStats(Displayed, Hinting):
+class LanceStats(Displayed):
     """Statistics of a version; see `LanceDataset.stats`."""
 
     def __init__(self, snapshot: Snapshot) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from lancekit._api.hinting import Hinting
 from lancekit._display import Displayed
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Framed(Displayed, Hinting):
+class Framed(Displayed):
     """Base of lists of descriptions: `to_pandas` and `to_polars` return them as rows.
 
     ``pl.DataFrame(it)`` makes the same rows of what is no `list`.

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lancekit._api._handle import Handle
 from lancekit._api._merge_plans import MergePlans
-from lancekit._api.hinting import Hinting, hinting_operators
+from lancekit._api.hinting import hinting_operators
 from lancekit._api.write_settings import check_schema_mode
 from lancekit._arguments.checks import check_flag, check_items, check_list, check_names
 from lancekit._checked import checked_methods
@@ -41,7 +41,7 @@ _DEDUPE: tuple[Kept, ...] = get_args(Kept)
 
 @hinting_operators("__call__")
 @checked_methods
-class MergeInsertBuilder(MergePlans, Displayed, Hinting):
+class MergeInsertBuilder(MergePlans, Displayed):
     """Configures a merge-insert: the actions for matched, new and missing source rows.
 
     `LanceDataset.merge_insert` returns it.  Source rows with a null key match no row: they are new.

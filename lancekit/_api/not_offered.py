@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-from lancekit.errors import NotOfferedAttributeError, UnknownNameError
+from lancekit._legible import shown
+from lancekit.errors import InvalidTypeError, NotOfferedAttributeError, UnknownNameError
 
 _SESSION = "there is no session object: the process has one cache, see cache_info()"
 _ARROW = "lancekit's classes do not inherit pyarrow's Dataset; use to_table() or to_batches()"
@@ -84,12 +85,12 @@ def missing(owner: str, name: str, of: object = None) -> AttributeError:
     """
     what = "module 'lancekit'" if owner == "lance" else f"{owner!r} object"
     absent = f"{what} has no attribute {name!r}"
-    if name.startswith("_"):  # libraries look for many such names
+    if name.startswith("_") or isinstance(of, BaseException):  # libraries look for them
         return AttributeError(absent)
     from lancekit._guesses import line_for
 
     line, item = line_for(owner, name, of), _item(owner, name, of)
-    line = item or line if owner in ("Tags", "Branches") else line or item
+    line = item or line if owner in ("Tags", "Branches", "SqlResult") else line or item
     if reason := NOT_OFFERED.get(owner, {}).get(name):
         return NotOfferedAttributeError(
             f"{owner}.{name} is not supported: {reason}.",
@@ -104,6 +105,8 @@ def missing(owner: str, name: str, of: object = None) -> AttributeError:
 
 def _item(owner: str, name: str, of: object) -> str:
     """Return the line for an item of a container, or an empty text."""
+    if owner == "SqlResult":
+        return f"lk.sql(...).to_table()[{name!r}]" if name in getattr(of, "columns", ()) else ""
     items = getattr(of, "_items_by_name", None)
     return f"{_VARIABLES[owner]}[{name!r}]" if items is not None and name in items() else ""
 
@@ -116,9 +119,10 @@ def _hint(owner: str, name: str, of: object) -> str:
     if owner == "Answer" and name in dir(sys.modules["lancekit"].LanceDataset):
         return f"Use ds.{name}: the call has moved ds, and returns no dataset."
     names = dir(of) if of is not None else sys.modules["lancekit"].__all__
-    known = [one for one in names if not one.startswith("_")]
-    close = similar(name, known)
-    return f"Did you mean {variable or 'it'}.{close}?" if close else ""
+    if close := similar(name, [one for one in names if not one.startswith("_")]):
+        return f"Did you mean {variable or 'it'}.{close}?"
+    fields = [one for one in getattr(of, "__dataclass_fields__", ()) if not one.startswith("_")]
+    return f"It has {', '.join(fields[:12])}." if getattr(of, "_in_line", False) else ""
 
 
 #: how users write an object of a class
@@ -137,6 +141,62 @@ _VARIABLES = {
     "SqlResult": "lk.sql(...)",
     "Listed": "the list",
 }
+
+
+def no_item(item: object, of: object) -> InvalidTypeError:
+    """Return the error for an item that a dataset does not have, with the line for it."""
+    from lancekit._guesses import item_line
+
+    return InvalidTypeError(
+        f"ds[...] needs a column name, a list of names or a slice, got {shown(item)}.",
+        hint=f"Use {item_line(item, of)}.",
+    )
+
+
+def not_a_name(value: object, of: object) -> InvalidTypeError:
+    """Return the error for ``value in ds``, with the line that counts the rows of a key."""
+    from lancekit._guesses import fitting
+
+    line = fitting(f"ds.count_rows('$key = {value!r}')", of)
+    what = f"in looks for the name of a column, got {shown(value)}."
+    return InvalidTypeError(what, hint=f"For rows, use {line}.")
+
+
+def not_deleted(item: object, of: object) -> InvalidTypeError:
+    """Return the error for ``del``, with the line that deletes a column or rows."""
+    from lancekit._guesses import fitting
+
+    rows = f"$key = {item!r}" if type(item) is int else "$filter"
+    line = f"ds.drop_columns([{item!r}])" if isinstance(item, str) else f"ds.delete('{rows}')"
+    return InvalidTypeError("del changes no dataset.", hint=f"Use {fitting(line, of)}.")
+
+
+def not_assigned(name: object, value: object, of: object, *, here: bool) -> UnknownNameError:
+    """Return the error for an assignment to an item or attribute, with the line that does it.
+
+    here: True if a column has the name.
+
+    >>> not_assigned("version", 1, None, here=False).hint
+    'Use ds.checkout_version(1).'
+    """
+    from lancekit._guessed_names import RENAME
+    from lancekit._guesses import fitting
+
+    sql = "NULL" if value is None else value if isinstance(value, int | float) else f"'{value}'"
+    line = f"ds.{'update' if here else 'add_columns'}({{{name!r}: {str(sql)!r}}})"
+    if name in ("columns", "schema", "dtypes"):
+        line = fitting(RENAME, of)
+    elif name == "version" and not here:
+        line = f"ds.checkout_version({value})"
+    elif hasattr(value, "__len__") and not isinstance(value, str | bytes):  # a value for a row
+        line = fitting("ds.merge_insert('$key').when_matched_update_all().execute(df)", of)
+    elif not isinstance(name, str):
+        line = fitting(f"ds.update({{'$number': {str(sql)!r}}}, where='$filter')", of)
+    return UnknownNameError(
+        f"{shown(name)} cannot be assigned: a dataset changes by its methods.",
+        hint=f"Use {line}.",
+        attribute=name,
+    )
 
 
 class NamesOfPylance(type):

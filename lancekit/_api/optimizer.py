@@ -9,11 +9,12 @@ from typing import Any
 
 from lancekit._api._handle import Handle
 from lancekit._api.answer import Answer
-from lancekit._api.hinting import Hinting, hinting_operators
+from lancekit._api.hinting import hinting_operators
 from lancekit._api.index_requests import optimize_request
 from lancekit._arguments.checks import check_items, refuse_more
 from lancekit._arguments.record import Arguments, takes
 from lancekit._checked import checked_methods, from_text
+from lancekit._display import Hinting
 from lancekit._format.fragment import Fragment
 from lancekit._format.operation_parts import UpdateMap
 from lancekit._format.operations import UpdateConfig

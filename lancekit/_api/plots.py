@@ -7,11 +7,12 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from lancekit._api._handle import Handle
-from lancekit._api.hinting import Hinting, hinting_operators
+from lancekit._api.hinting import hinting_operators
 from lancekit._api.time_travel import snapshot_at
 from lancekit._arguments.checks import check_count, check_items
 from lancekit._checked import checked, checked_methods
 from lancekit._choice import check_choice
+from lancekit._display import Hinting
 from lancekit._format.transaction import Transaction
 from lancekit._legible import shown
 from lancekit._picture import Picture, draw

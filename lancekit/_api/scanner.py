@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
-from lancekit._api.hinting import Hinting
 from lancekit._api.planned_scan import ATTEMPTS, check_scan, planned, planned_with_shards
 from lancekit._arguments.checks import check_count, check_hints
 from lancekit._arguments.scan import ScanArguments
@@ -89,7 +88,7 @@ T = TypeVar("T")
 
 
 @checked_methods
-class LanceScanner(_ExplainedScan, Displayed, Hinting):
+class LanceScanner(_ExplainedScan, Displayed):
     """A scan of one version.  It can be run several times; each run reads again.
 
     Examples

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from lancekit._api._handle import Handle
 from lancekit._api.frames import frame_of
-from lancekit._api.hinting import Hinting
 from lancekit._api.scanner import scan_of
 from lancekit._arguments.checks import check_count
 from lancekit._arguments.scan import ScanArguments
@@ -40,7 +39,7 @@ _CHANGE = re.compile(
 
 
 @checked_methods
-class SqlQueryBuilder(Displayed, Hinting):
+class SqlQueryBuilder(Displayed):
     """Configures a query; every setter returns the builder."""
 
     def __init__(self, dataset: Handle, sql: str, *, include_mem_wal: bool = False) -> None:
@@ -82,7 +81,7 @@ class SqlQueryBuilder(Displayed, Hinting):
 
 
 @dataclass(eq=False, repr=False)
-class SqlQuery(Displayed, Hinting):
+class SqlQuery(Displayed):
     """A query over one version; each call runs it again."""
 
     _dataset: Handle

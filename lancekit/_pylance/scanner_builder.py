@@ -7,7 +7,6 @@ from typing import Any
 
 from lancekit._api._handle import Handle
 from lancekit._api.fulltext import full_text_search
-from lancekit._api.hinting import Hinting
 from lancekit._api.nearest import nearest_search
 from lancekit._api.scanner import LanceScanner, scan_of
 from lancekit._arguments.record import Columns
@@ -21,7 +20,7 @@ from lancekit.errors import InvalidTypeError
 
 
 @checked_methods
-class ScannerBuilder(Displayed, Hinting):
+class ScannerBuilder(Displayed):
     """Sets up a scan step by step; every setter returns the builder.
 
     Examples

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._api.exports import duckdb_module
-from lancekit._api.hinting import Hinting, hinting_operators
+from lancekit._api.hinting import hinting_operators
 from lancekit._display import Displayed
 from lancekit._operations.unmerged.waiting_rows import WaitingRows
 from lancekit._pipeline.engine import Choice, EngineName, choose_engine, spark_engine
@@ -281,7 +281,7 @@ def _nothing(frame: object) -> pa.Table:
 
 @hinting_operators("__iter__ __getitem__ __array__")
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class SqlResult(Displayed, Hinting):
+class SqlResult(Displayed):
     """The rows of a SELECT: an Arrow table, or a Spark DataFrame that runs when rows are read.
 
     A result can be passed to any call that takes rows: a write, a merge, another statement.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, NoReturn, Protocol
 from uuid import UUID
 
 from lancekit._display import TEXT, Displayed
@@ -12,6 +12,7 @@ from lancekit._lazy import cached_property
 from lancekit._operations.unmerged.waiting_rows import WaitingRows
 from lancekit._pipeline.engine import EngineName
 from lancekit._versions.branch_location import BranchLocation
+from lancekit.errors import NotFoundError
 
 if TYPE_CHECKING:
     from lancekit._pipeline.merge_strategy import MatchPlan
@@ -28,6 +29,11 @@ class Counts(Displayed, dict[str, int]):
 
     def __post_init__(self) -> None:
         self.update({key: int(getattr(self, key)) for key in self._keys})
+
+    def __missing__(self, key: object) -> NoReturn:
+        raise NotFoundError(
+            f"{type(self).__name__} has no {key!r}.", hint=f"It has {', '.join(self)}.", key=key
+        )
 
     def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
         """Show the whole card in IPython, which otherwise takes the `repr` of a dictionary."""
