@@ -26,239 +26,228 @@ _CAST = "ds.alter_columns({'path': '$number', 'data_type': $type})"
 #: the lines of unknown attributes, by class
 NAMES: Mapping[str, Lines] = {
     "lance": {
-        "lk.LanceDataset.drop(uri)": "drop_table delete drop drop_dataset delete_dataset remove rm",
-        "lk.write_dataset(pl.read_database(query, connection), 'new.lance')": "read_database",
-        "ds.to_table(nearest={'column': 'vector', 'q': query, 'k': 10})": "nearest_to search",
-        "lk.sql('SELECT $name($number) FROM ds')": "sum count max min median stddev",
-        _MEAN: "avg mean std len count_distinct n row_number rank",
-        "lk.sql('SELECT *, CASE WHEN $number > 3 THEN 1 ELSE 0 END AS y FROM ds')": "when",
-        "pa.schema({'id': pa.int64()})": "Schema pydantic LanceModel Vector StructType",
-        "ds.export('rows.parquet')": "to_parquet to_csv write_csv write_parquet",
-        "lk.write_dataset(pd.read_json('rows.json'), 'new.lance')": "read_json",
-        "lk.options.engine = 'local'": "set_option set_options config_context",
-        "lk.write_dataset(pl.read_delta('table'), 'new.lance')": "scan_delta",
-        "ds.insert(df)": "append insert",
-        "lk.sql('SELECT * FROM ds UNION ALL SELECT * FROM df')": "concat union "
-        "concatenate_datasets",
-        "lk.sql('SELECT * FROM ds')": "execute read_sql table from_query",
-        "lk.read_parquet('rows.parquet')": "scan_parquet from_parquet",
-        "ds.add_columns(function)": "embeddings pandas_udf map apply",
-        "lk.col('$number')": "F functions Expr field f column c", "lk.dataset(uri).tags": "tags",
-        "lk.col('$number').fill_null(0)": "coalesce ifnull nvl", _UPSERT: "merge upsert merge_into",
-        "ds.deep_clone('copy.lance')": "clone copy deep_clone",
-        "ds.to_table(filter='$filter')": "expr filter where",
-        "lk.options": "config get_option settings Config", "lk.dataset(uri).branches": "branches",
-        "lk.diff(ds.checkout_version(1), ds)": "compare", "lk.__version__": "version show_versions",
-        "lk.read_csv('rows.csv')": "scan_csv from_csv", "lk.scan_polars(ds)": "LazyFrame lazy",
-        "lk.write_dataset(pl.scan_iceberg('t').collect(), 'new.lance')": "read_iceberg "
-        "scan_iceberg",
-        "lk.sql('SHOW TABLES')": "list_tables list_datasets table_names show_tables tables "
-        "list_namespaces",
         "lk.dataset(uri)": "read open load read_table load_table open_table open_dataset Dataset "
         "Table DeltaTable read_lance read_dataset scan scan_lance get_dataset LanceTable connect "
-        "from_uri load_dataset Connection connect_async forPath exists load_catalog "
-        "load_from_disk repository checkout LanceDB describe is_dataset",
+        "from_uri load_dataset Connection connect_async forPath exists load_catalog load_from_disk "
+        "repository checkout LanceDB describe is_dataset", "lk.scan_polars(ds)": "LazyFrame lazy",
         "lk.write_dataset(df, 'new.lance')": "from_pandas from_arrow from_polars DataFrame "
-        "from_dict from_records write save write_table write_lance to_lance create_table create "
-        "write_deltalake createDataFrame from_dicts Series convert_to_deltalake init",
-        "lk.spark_session()": "spark_context SparkSession session get_spark builder "
-        "configure_spark_with_delta_pip",
-        "lk.write_dataset(pd.$name('rows'), 'new.lance')": "read_excel read_feather read_pickle "
-        "read_orc read_hdf",
-        "lk.write_dataset(pl.$name('rows'), 'new.lance')": "read_ndjson read_delta read_ipc "
-        "read_avro",
+        "from_dict from_records from_spark arrow_table write save write_table write_lance to_lance "
+        "create_table create write_deltalake createDataFrame from_dicts Series "
+        "convert_to_deltalake init", "lk.read_parquet('rows.parquet')": "scan_parquet from_parquet",
+        "pa.schema({'id': pa.int64()})": "Schema pydantic LanceModel Vector StructType DataType "
+        "types Int64 int64 Float64 float64 string String Utf8 dtypes Field", "ds.to_table()": "all",
+        "lk.sql('SHOW TABLES')": "list_tables list_datasets table_names show_tables tables "
+        "list_namespaces Catalog catalog namespace", "lk.read_csv('rows.csv')": "scan_csv from_csv",
+        "lk.write_dataset(pl.read_database(query, connection), 'new.lance')": "read_database "
+        "read_sql_table read_sql_query", _MEAN: "avg mean std len count_distinct n row_number rank",
         "lk.write_dataset(pd.read_json('rows.json', lines=True), 'new.lance')": "scan_ndjson "
-        "read_jsonl read_json_lines",
+        "read_jsonl read_json_lines", "ds.add_columns(function)": "embeddings pandas_udf map apply",
+        "lk.spark_session()": "spark_context SparkSession session get_spark builder "
+        "configure_spark_with_delta_pip", "lk.col('$number')": "F functions Expr field f column c",
+        "lk.write_dataset(pd.$name('rows'), 'new.lance')": "read_excel read_feather read_pickle "
+        "read_orc read_hdf", "lk.options.engine = 'local'": "set_option set_options config_context",
         "ds.to_table(order_by=[lk.ColumnOrdering('$number', ascending=False)])": "desc asc "
-        "order_by sort",
+        "order_by sort", "lk.lit(datetime.datetime.now())": "current_timestamp now localtimestamp",
+        "lk.write_dataset(pl.$name('rows'), 'new.lance')": "read_ndjson read_delta read_ipc "
+        "read_avro", "lk.sql('SELECT $name($number) FROM ds')": "sum count max min median stddev",
+        "lk.sql('SELECT * FROM ds UNION ALL SELECT * FROM df')": "concat union "
+        "concatenate_datasets", "lk.write_dataset(pd.DataFrame(array), 'new.lance')": "from_numpy",
+        "lk.write_dataset(pl.scan_iceberg('t').collect(), 'new.lance')": "read_iceberg "
+        "scan_iceberg", "ds.export('rows.parquet')": "to_parquet to_csv write_csv write_parquet",
+        "lk.LanceDataset.drop(uri)": "drop_table delete drop drop_dataset delete_dataset remove rm",
+        "ds.to_table(nearest={'column': 'vector', 'q': query, 'k': 10})": "nearest_to search",
+        "ds.to_pandas()": "get_dummies cut qcut melt pivot pivot_table merge_asof crosstab",
+        "lk.lit(datetime.datetime(2026, 11, 2))": "datetime to_datetime date to_timestamp",
+        "lk.sql('SELECT *, CASE WHEN $number > 3 THEN 1 ELSE 0 END AS y FROM ds')": "when",
+        "lk.write_dataset(pd.read_json('rows.json'), 'new.lance')": "read_json",
+        "lk.write_dataset(pl.read_delta('table'), 'new.lance')": "scan_delta",
+        "lk.sql('SELECT * FROM ds')": "execute read_sql table from_query",
+        "lk.col('$number').fill_null(0)": "coalesce ifnull nvl", _UPSERT: "merge upsert merge_into",
+        "ds.deep_clone('copy.lance')": "clone copy deep_clone", "ds.insert(df)": "append insert",
+        "lk.lit(datetime.date.today())": "today current_date", "lk.dataset(uri).tags": "tags",
+        "lk.col('$text').concat('a')": "concat_str concat_ws", "lk.errors": "exceptions exc",
+        "ds.to_table(filter='$filter')": "expr filter where", _DISTINCT: "unique distinct",
+        "lk.col('$number').is_null()": "isna isnull notna", "lk.dataset(uri).branches": "branches",
+        "lk.options": "config get_option settings Config",
+        "lk.diff(ds.checkout_version(1), ds)": "compare", "lk.__version__": "version show_versions",
     },
     "LanceDataset": {
         # size and content
-        "lk.sql('SELECT $name($number) FROM ds')": "sum min max median stddev",
-        _MEAN: "mean std var avg quantile approxQuantile mad sem skew kurt prod",
+        "ds.to_pandas()": "index set_axis df toPandas fetchdf pandas pivot_table pivot explode "
+        "reset_index corr melt unstack stack rolling resample interpolate plotly T to_df cumsum "
+        "shift pct_change to_sql style cumprod squeeze to_markdown to_html to_period hash_rows lag "
+        "lead to_clipboard to_latex corrwith", "ds.head(3)": "limit fetch fetchmany top slice_head",
+        "ds.to_batches()": "iterrows itertuples items iterate to_iter batches iter_batches "
+        "to_reader to_pyarrow_dataset to_arrow_batch_reader to_record_batches iter_slices "
+        "fetch_record_batch toLocalIterator foreach to_torch set_format with_format "
+        "to_iterable_dataset batch to_tf to_tensorflow data_loader", "function(ds)": "pipe",
+        _SORTED: "sort_values sort orderBy order_by sort_by nlargest nsmallest rank top_k arrange "
+        "idxmax idxmin bottom_k slice_max slice_min sortWithinPartitions argsort arg_sort order",
+        "lk.sql('SELECT * FROM ds JOIN df USING ($key)')": "join join_asof crossJoin intersect "
+        "left_join inner_join right_join full_join semi_join intersectAll", "ds.scanner()": "scan",
+        "ds.schema": "info schema_arrow printSchema print_schema arrow_schema describe_schema "
+        "explain_schema get_schema axes flags features collect_schema", "ds[-5:]": "tail last",
+        "ds.to_table()": "collect to_arrow arrow read_all read fetch_arrow_table to_pyarrow_table "
+        "toArrow fetchall_arrow read_table execute to_arrow_table",
+        "ds.to_table(filter='$filter')": "query filter where search_rows mask find get_rows eval "
+        "select_rows isin between_time filter_rows lookup", "ds.count_rows()": "size count tally",
+        "ds.export('x.parquet')": "to_parquet write_parquet copy_to to_pickle sink_parquet to_hdf "
+        "to_orc push_to_hub to_ipc write_ipc sink_ipc", "ds.head(1)": "first fetchone take_first",
+        "ds.export('x.csv')": "to_csv to_json write_csv to_excel to_feather sink_csv write_ndjson "
+        "sink_ndjson to_stata write_json write_excel", "len(ds) == 0": "empty is_empty isEmpty",
+        "ds.to_table().to_pylist()": "to_dict to_dicts to_pylist to_records tolist to_list "
+        "fetchall rows iter_rows toJSON fetchnumpy", _TOP: "value_counts mode freq freqItems",
+        _GROUPED: "groupby agg group_by groupBy aggregate rollup cube summarise summarize crosstab "
+        "partition_by group_by_dynamic", "ds.to_pandas().describe()": "describe summary profile",
+        "ds.take([3]), and to change rows ds.update({'$number': '$zero'}, where='$filter')": "loc "
+        "iloc iat", "lk.sql('SELECT * FROM ds')": "execute_sql read_sql run sql_query alias",
+        "ds.to_table(columns=['$key'])": "select project select_columns get_column columns_select "
+        "relocate", _MEAN: "mean std var avg quantile approxQuantile mad sem skew kurt prod",
+        "ds.uri": "path location name table_uri _path table_path remote remotes origin url "
+        "upstream", "ds.schema.names": "column_names names field_names fields get_columns",
         "ds.sample(5)": "random shuffle sample_rows randomSplit train_test_split slice_sample",
-        "ds.uri": "path location name table_uri _path table_path remote remotes origin url",
         "ds['$text'].statistics().distinct": "nunique n_unique approx_n_unique n_distinct",
         "ds.to_polars()": "pl polars write_delta write_iceberg write_database write_avro",
-        "lk.sql('SELECT * FROM ds')": "execute_sql read_sql run sql_query alias",
-        "ds.schema.names": "column_names names field_names fields get_columns",
-        "ds.to_spark()": "toDF spark to_spark_df spark_df to_dataframe rdd", "ds[-5:]": "tail last",
-        "len(ds)": "height num_rows nrows row_count length rowcount nrow", "ds.scanner()": "scan",
+        "lk.sql('SELECT $name($number) FROM ds')": "sum min max median stddev",
+        "ds.to_spark()": "toDF spark to_spark_df spark_df to_dataframe rdd",
+        "len(ds)": "height num_rows nrows row_count length rowcount nrow",
         "ds.head()": "show display glimpse preview peek print to_string",
         _DISTINCT: "unique distinct dropDuplicates drop_duplicates_sql",
         "ds.to_pandas().to_numpy()": "values to_numpy numpy as_matrix",
         _NULLS: "isna isnull null_count notna notnull is_null isNull",
-        "ds.take([3])": "loc iloc at_row row get_row iat xs get item",
         "lk.scan_polars(ds)": "lazy to_lazy lazyframe to_lazyframe",
-        "ds.to_pandas().describe()": "describe summary profile",
         "ds['$number']": "column get_col col series to_series",
         "ds.plot.columns(1)": "hist boxplot scatter bar line",
-        "ds.head(3)": "limit fetch fetchmany top slice_head", "ds.count_rows()": "size count tally",
-        "len(ds.columns)": "width num_columns ncols ncol", _TOP: "value_counts mode freq freqItems",
-        "ds.to_pandas().set_index('$key')": "set_index", "ds.head(1)": "first fetchone take_first",
-        "len(ds) == 0": "empty is_empty isEmpty",
-        "ds.to_table(columns=['$key'])": "select project select_columns get_column columns_select "
-        "relocate",
-        _SORTED: "sort_values sort orderBy order_by sort_by nlargest nsmallest rank top_k arrange "
-        "idxmax idxmin bottom_k slice_max slice_min sortWithinPartitions argsort arg_sort order",
-        _GROUPED: "groupby agg group_by groupBy aggregate rollup cube summarise summarize "
-        "crosstab partition_by group_by_dynamic",
-        "lk.sql('SELECT * FROM ds JOIN df USING ($key)')": "join join_asof crossJoin intersect "
-        "left_join inner_join right_join full_join semi_join intersectAll",
-        "ds.export('x.csv')": "to_csv to_json write_csv to_excel to_feather sink_csv write_ndjson "
-        "sink_ndjson to_stata write_json write_excel",
-        "ds.export('x.parquet')": "to_parquet write_parquet copy_to to_pickle sink_parquet to_hdf "
-        "to_orc push_to_hub to_ipc write_ipc sink_ipc",
-        "ds.schema": "info schema_arrow printSchema print_schema arrow_schema describe_schema "
-        "explain_schema get_schema axes flags features collect_schema",
-        "ds.to_pandas()": "index set_axis df toPandas fetchdf pandas pivot_table pivot explode "
-        "reset_index corr melt unstack stack rolling resample interpolate plotly T to_df cumsum "
-        "shift pct_change to_sql style cumprod squeeze to_markdown to_html to_period hash_rows "
-        "lag lead to_clipboard to_latex corrwith",
-        "ds.to_table(filter='$filter')": "query filter where search_rows mask find get_rows eval "
-        "select_rows isin between_time filter_rows",
-        "ds.to_table()": "collect to_arrow arrow read_all read fetch_arrow_table to_pyarrow_table "
-        "toArrow fetchall_arrow read_table execute to_arrow_table",
-        "ds.to_table().to_pylist()": "to_dict to_dicts to_pylist to_records tolist to_list "
-        "fetchall rows iter_rows toJSON fetchnumpy",
-        "ds.to_batches()": "iterrows itertuples items iterate to_iter batches iter_batches "
-        "to_reader to_pyarrow_dataset to_arrow_batch_reader to_record_batches iter_slices "
-        "fetch_record_batch toLocalIterator foreach to_torch set_format with_format "
-        "to_iterable_dataset batch to_tf to_tensorflow data_loader",
+        "len(ds.columns)": "width num_columns ncols ncol",
+        "ds.take([3])": "at_row row get_row xs get item",
+        "ds.to_pandas().set_index('$key')": "set_index",
         # rows
+        "ds.insert(df)": "append add extend insert_into insert_rows add_rows append_rows "
+        "insertInto saveAsTable write_dataset put ingest insert_many append_data add_files "
+        "extend_rows", "ds[3:] to read some rows, or ds.truncate_table() to delete all": "truncate",
+        _UPSERT: "upsert merge_into mergeInto insert_or_update merge_rows update_or_insert "
+        "upsert_rows combine_first dynamic_partition_overwrite update_from",
+        "lk.sql('SELECT * FROM ds UNION ALL SELECT * FROM df')": "concat union unionAll vstack "
+        "unionByName union_all bind_rows", "ds.truncate_table()": "clear delete_all empty_table",
+        "ds.update({'$number': '$zero'})": "set update_rows set_value updateAll replace_values "
+        "update_where", "ds.duplicates(['$key'])": "drop_duplicates deduplicate dedupe",
+        "ds.update({'$number': '$zero'}, where='$number IS NULL')": "fillna fill_null fill_nan "
+        "ffill bfill", "ds.duplicates()": "duplicated is_duplicated find_duplicates",
         "ds.to_table(filter='$number IS NOT NULL')": "dropna drop_nulls na drop_nans drop_na",
         "ds.delete('$filter')": "delete_rows remove drop_rows delete_where remove_rows",
         "lk.write_dataset(df, uri, mode='overwrite')": "overwrite replace replace_all",
-        "ds.duplicates(['$key'])": "drop_duplicates deduplicate dedupe",
-        "ds.truncate_table()": "truncate clear delete_all empty_table",
-        "ds.duplicates()": "duplicated is_duplicated find_duplicates",
         "lk.write_dataset(df, uri, mode='append')": "writer writeTo",
-        "ds.insert(df)": "append add extend write insert_into "
-        "insert_rows add_rows append_rows insertInto saveAsTable write_dataset put ingest "
-        "insert_many append_data add_files extend_rows",
-        "lk.sql('SELECT * FROM ds UNION ALL SELECT * FROM df')": "concat union unionAll vstack "
-        "unionByName union_all bind_rows",
-        _UPSERT: "upsert merge_into mergeInto insert_or_update merge_rows update_or_insert "
-        "upsert_rows combine_first dynamic_partition_overwrite update_from",
-        "ds.update({'$number': '$zero'}, where='$number IS NULL')": "fillna fill_null fill_nan "
-        "ffill bfill",
-        "ds.update({'$number': '$zero'})": "set update_rows set_value updateAll replace_values "
-        "update_where",
+        "ds.insert(df), or ds.export('x.parquet') to files": "write",
         # columns
-        _CAST: "astype cast change_type convert_dtypes cast_column",
-        "ds.add_columns({'new': '1'})": "assign with_columns withColumn add_column insert_column "
-        "with_column withColumns mutate hstack",
-        "ds.add_columns(function)": "apply map transform map_batches applymap mapInPandas "
-        "map_rows map_partitions",
         RENAME: "rename withColumnRenamed rename_columns rename_column withColumnsRenamed "
         "set_column_names update_schema evolve_schema add_prefix add_suffix rename_with",
+        "ds.add_columns({'new': '1'})": "assign with_columns withColumn add_column insert_column "
+        "with_column withColumns mutate hstack",
         "ds.drop_columns(['$number'])": "pop drop_column delete_column delete_columns "
         "remove_column dropColumn remove_columns",
-        "ds.alter_columns({'path': '$number', 'nullable': True})": "alter_column alter "
-        "change_column",
+        "ds.add_columns(function)": "apply map transform map_batches applymap mapInPandas map_rows "
+        "map_partitions", _CAST: "astype cast change_type convert_dtypes cast_column",
+        "ds.add_columns({'new': '1'}), or ds.alter_columns({'path': '$number', 'nullable': True})":
+        "alter",
+        "ds.alter_columns({'path': '$number', 'nullable': True})": "alter_column change_column",
         # versions
-        "ds.insert(df, commit_message='message')": "commit_message message set_commit_message",
-        "ds.checkout_version(1), or ds.branches['x']": "checkout",
-        "ds.shallow_clone('copy.lance')": "clone fork link", "ds.revert(ds.version)": "backout",
-        "ds.branches.cherry_pick('x', 2)": "cherry_pick",
-        "ds.undo()": "redo uncommit undo_last amend",
-        "ds.diff()": "status compare compare_versions diff_versions what_changed except_ "
-        "exceptAll subtract except_all uncommitted difference",
         "ds.versions()": "history log list_versions snapshots get_versions show_history commits "
         "version_history describe_history get_history changelog transactions_log metadata_log "
-        "transaction_version inspect",
-        "ds.version": "version_number current_version get_current_version snapshot_id "
-        "current_snapshot head_version HEAD hash sha commit_id",
+        "transaction_version inspect reflog whatchanged shortlog",
         "ds.checkout_version(1)": "load_as_version load_version as_of time_travel at_version "
         "versionAsOf version_as_of snapshot_at use_version asof snapshot snapshot_by_id "
-        "snapshot_as_of_timestamp",
-        "ds.branches['x']": "switch checkout_branch use_branch switch_branch set_branch "
-        "get_branch open_branch",
+        "snapshot_as_of_timestamp", "ds.undo()": "redo uncommit undo_last amend discard unstage",
         "ds.restore(1)": "restoreToVersion rollback rollback_to_snapshot reset restore_version "
         "revert_to reset_to rollback_to restore_to set_current_snapshot restoreToTimestamp "
-        "restore_to_version",
-        "ds.checkout_latest()": "refresh reload update_incremental pull fetch_latest sync "
-        "update_to_latest checkout_newest",
+        "restore_to_version", "ds.versions()[-1]": "last_commit describe_commit latest_commit",
         _CLEANUP: "vacuum expire_snapshots cleanup gc remove_orphan_files clean prune purge "
         "delete_old_versions remove_old_versions expire_versions cleanup_metadata "
-        "create_checkpoint maintenance",
+        "create_checkpoint maintenance", "ds.checkout_version(1), or ds.branches['x']": "checkout",
+        "ds.diff()": "is_dirty status compare compare_versions diff_versions what_changed except_ "
+        "exceptAll subtract except_all uncommitted difference", "ds.revert(ds.version)": "backout",
+        "ds.version": "version_number current_version get_current_version snapshot_id "
+        "current_snapshot head_version HEAD hash sha commit_id rev_parse",
         "ds.changes(1)": "changes_since cdf load_cdf change_feed table_changes incremental "
         "get_changes read_change_feed readStream show_commit",
         "ds.deep_clone('copy.lance')": "copy push backup export_to save clone_to duplicate "
-        "to_lance rename_table save_to_disk move",
+        "to_lance rename_table save_to_disk move", "ds.branches.cherry_pick('x', 2)": "cherry_pick",
+        "ds.checkout_latest()": "refresh reload update_incremental pull fetch_latest sync "
+        "update_to_latest checkout_newest", "ds.shallow_clone('copy.lance')": "clone fork link",
+        "ds.branches['x']": "switch checkout_branch use_branch switch_branch set_branch get_branch "
+        "open_branch", "ds.branches.compare('x').conflicts": "conflicts resolve merge_conflicts",
+        "ds.insert(df, commit_message='message')": "commit_message message set_commit_message",
         # branches and tags
+        "ds.create_branch('x')": "stash new_branch branch_create add_branch make_branch worktree "
+        "branch_from", "ds.branches.list()": "list_branches get_branches show_branches branch_list",
         "ds.tags.create('x')": "create_tag tag add_tag new_tag set_tag manage_snapshots",
-        "ds.branches.list()": "list_branches get_branches show_branches branch_list",
         "ds.branches.delete('x')": "delete_branch drop_branch remove_branch",
         "ds.branches.merge('x')": "merge_branch fast_forward merge_from",
         "ds.tags.delete('x')": "delete_tag drop_tag remove_tag",
         "ds.tags.list()": "list_tags get_tags show_tags refs", "ds.branches.rebase('x')": "rebase",
-        "ds.create_branch('x')": "stash new_branch branch_create add_branch make_branch "
-        "branch_from",
         # files, indices, settings
-        "ds.config()": "properties table_properties get_config tblproperties options settings",
-        "lk.write_dataset(ds.to_table(), 'new.lance', primary_key='$key')": "set_primary_key",
-        "lk.sql('SELECT * FROM ds WHERE $key NOT IN (SELECT $key FROM df)')": "anti_join",
-        "ds.to_table(with_row_id=True)": "with_row_index with_row_count rowid row_ids",
-        "ds.create_index('vector', 'IVF_PQ')": "create_vector_index create_ann_index",
-        "ds.to_table(columns={'y': '$number'})": "selectExpr transmute select_expr",
-        "ds.lance_schema.unenforced_primary_key()": "primary_key primary_keys key",
-        "ds.checkout_version(ds.version - 1)": "parent previous previous_version",
-        "ds.get_fragments()": "fragments partitions list_fragments shard shards",
-        "ds.validate()": "verify fsck repair check_integrity integrity_check",
-        "lk.cache_info()": "cache persist unpersist checkpoint storageLevel", "ds[::-1]": "reverse",
-        "ds.data_storage_version": "protocol format_version table_version", "len(ds.shape)": "ndim",
-        "ds.update({'$number': lk.col('$number').$name()})": "round abs", "ds[::2]": "gather_every",
-        "ds.tags['name']": "snapshot_by_name load_tag get_tag open_tag", "ds[3:]": "skip offset",
-        "ds.explain.delete('$filter')": "dry_run preview_delete plan", "ds.dtypes": "select_dtypes",
-        "ds.update({'$number': '$zero'}, where='$filter')": "clip",
-        "ds.create_branch('new', ('name', None))": "rename_branch",
-        "ds.metadata": "get_metadata attrs embedding_functions", "ds.to_table().nbytes": "nbytes",
-        "ds.versions()[-1].provenance": "author committer user",
-        "ds.constraints": "list_constraints get_constraints", "ds.count_rows('$filter')": "any all",
-        "ds.to_table().to_pydict()": "to_pydict as_dict", "ds.columns": "keys colRegex col_names",
-        "ds.explore()": "explorer browse view gui edit", "ds.branches['main']": "main master",
-        "lk.stream_sink(uri, 'name')": "writeStream",
-        "ds.stats.dataset_stats()": "detail describe_table statistics table_stats memory_usage "
-        "estimated_size data_size",
-        "ds.all_files()": "files file_uris list_files input_files inputFiles data_files "
-        "get_add_actions generate",
-        _COMPACT: "compact compact_files repartition coalesce rewrite_data_files compaction "
-        "optimize_table rewrite vacuum_analyze optimize_files squash",
-        "ds.optimize.optimize_indices()": "optimize_indices reindex update_index optimize_index "
-        "update_indices refresh_index",
-        "ds.describe_indices()": "indexes list_indexes get_indices show_indexes list_index "
-        "index_stats spec sort_order wait_for_index partition_columns",
         "ds.create_scalar_index('$key', 'BTREE')": "add_index create_btree_index create_indexes "
         "make_index z_order zorder cluster_by clusterBy ensure_index sort_index update_spec",
-        "ds.create_scalar_index('$text', 'INVERTED')": "create_fts_index create_full_text_index "
-        "create_text_index",
+        _COMPACT: "compact compact_files repartition coalesce rewrite_data_files compaction "
+        "optimize_table rewrite vacuum_analyze optimize_files squash", "ds.dtypes": "select_dtypes",
+        "ds.describe_indices()": "indexes list_indexes get_indices show_indexes list_index "
+        "index_stats spec sort_order wait_for_index partition_columns", "ds[::2]": "gather_every",
         "ds.to_table(nearest={'column': 'vector', 'q': query, 'k': 10})": "search vector_search "
-        "nearest knn similarity_search nearest_neighbors ann",
-        "ds.to_table(full_text_query='words')": "full_text_search fts text_search match "
-        "search_text",
-        "ds.constraints.add('name', '$filter')": "add_constraint create_constraint set_constraint "
-        "check add_check",
+        "nearest knn similarity_search nearest_neighbors ann", "ds.branches['main']": "main master",
         "ds.update_config({'key': 'value'})": "set_properties set_tblproperties set_config "
-        "set_table_properties update_properties",
+        "set_table_properties update_properties", "ds.to_table().to_pydict()": "to_pydict as_dict",
+        "ds.stats.dataset_stats()": "detail details describe_table statistics table_stats "
+        "memory_usage estimated_size data_size", "lk.diff(ds.checkout_version(1), ds)": "equals",
+        "ds.optimize.optimize_indices()": "optimize_indices reindex update_index optimize_index "
+        "update_indices refresh_index", "ds.create_branch('new', ('name', None))": "rename_branch",
         "ds.create_temp_view('t')": "createOrReplaceTempView createTempView create_view "
-        "registerTempTable to_view register",
-        "help(ds)": "help docs doc man",
-        "lk.diff(ds.checkout_version(1), ds)": "equals",
+        "registerTempTable to_view register", "ds.constraints": "list_constraints get_constraints",
+        "ds.create_scalar_index('$text', 'INVERTED')": "create_fts_index create_full_text_index "
+        "create_text_index", "ds.validate()": "verify fsck repair check_integrity integrity_check",
+        "ds.constraints.add('name', '$filter')": "add_constraint create_constraint set_constraint "
+        "check add_check", "ds.get_fragments()": "fragments partitions list_fragments shard shards",
+        "ds.all_files()": "files file_uris list_files input_files inputFiles data_files "
+        "get_add_actions generate", "ds.tags['name']": "snapshot_by_name load_tag get_tag open_tag",
         "ds.insert(df)  # each call commits by itself": "commit_changes begin transaction close "
-        "flush",
+        "flush", "lk.sql('SELECT * FROM ds WHERE $key NOT IN (SELECT $key FROM df)')": "anti_join",
+        "ds.to_table(full_text_query='words')": "full_text_search fts text_search match "
+        "search_text", "ds.to_table(columns={'y': '$number'})": "selectExpr transmute select_expr",
+        "ds.config()": "properties table_properties get_config tblproperties options settings",
+        "lk.write_dataset(ds.to_table(), 'new.lance', primary_key='$key')": "set_primary_key",
+        "ds.to_table(with_row_id=True)": "with_row_index with_row_count rowid row_ids",
+        "ds.create_index('vector', 'IVF_PQ')": "create_vector_index create_ann_index",
+        "ds.lance_schema.unenforced_primary_key()": "primary_key primary_keys key",
+        "ds.checkout_version(ds.version - 1)": "parent previous previous_version",
+        "lk.cache_info()": "cache persist unpersist checkpoint storageLevel", "ds[::-1]": "reverse",
+        "ds.data_storage_version": "protocol format_version table_version", "ds[3:]": "skip offset",
+        "ds.update({'$number': lk.col('$number').$name()})": "round abs", "len(ds.shape)": "ndim",
+        "ds.explain.delete('$filter')": "dry_run preview_delete plan",
+        "ds.update({'$number': '$zero'}, where='$filter')": "clip", "help(ds)": "help docs doc man",
+        "ds.metadata": "get_metadata attrs embedding_functions", "ds.to_table().nbytes": "nbytes",
+        "ds.versions()[-1].provenance": "author committer user",
+        "ds.explore()": "explorer browse view gui edit", "ds.columns": "keys colRegex col_names",
+        "lk.stream_sink(uri, 'name')": "writeStream", "ds.count_rows('$filter')": "any all",
     },
     "DatasetColumn": {
+        _READ: "to_pandas to_list tolist to_numpy to_arrow to_pylist collect head values array "
+        "to_table data take sample tail loc iloc to_frame items cumsum first last T to_batches "
+        "shift diff pct_change to_series squeeze", "ds.schema.field('$column').metadata": "comment",
+        "lk.sql('SELECT * FROM ds ORDER BY $column')": "sort_values sort order_by nlargest "
+        "nsmallest argmax argmin idxmax idxmin sort_index argsort rank",
+        "ds.to_table(filter=lk.col('$column').$name('a'))": "contains like ilike startswith "
+        "starts_with endswith ends_with", "ds.drop_columns(['$column'])": "drop delete remove pop",
+        "ds['$column'].statistics().nulls": "isna isnull is_null null_count notna notnull isNull "
+        "has_nulls hasnans", "ds.alter_columns({'path': '$column', 'name': 'new_name'})": "rename",
+        "ds['$column'].statistics().distinct": "nunique n_unique cardinality approx_n_unique "
+        "is_unique n_distinct", "ds.stats.data_stats()": "nbytes memory_usage num_bytes size_bytes",
         "lk.sql('SELECT $column, count(*) FROM ds GROUP BY $column')": "groupby group_by agg",
         "ds['$column'].statistics().top": "value_counts hist mode top freq histogram counts",
         "ds.to_table(filter=\"$condition\")": "gt ge lt le eq ne query filter where any all",
         "ds.to_table(columns={'y': lk.col('$column').$name()})": "year month day round abs",
-        "ds.alter_columns({'path': '$column', 'data_type': $type})": "astype cast",
         "ds.to_table(columns={'y': 'upper($column)'})": "str upper lower strip replace",
         "lk.sql('SELECT DISTINCT $column FROM ds')": "unique distinct drop_duplicates",
+        "ds.alter_columns({'path': '$column', 'data_type': $type})": "astype cast",
         "ds.update({'$column': '0'}, where='$column IS NULL')": "fillna fill_null",
         "ds['$column'].statistics()": "describe summary plot stats info profile",
-        "ds.alter_columns({'path': '$column', 'name': 'new_name'})": "rename",
         "ds.to_table(filter=lk.col('$column').is_in([...]))": "isin is_in",
         "ds.create_scalar_index('$column', 'BTREE')": "create_index index",
         "ds.update({'$column': '0'})": "set update set_value assign clip",
@@ -268,27 +257,15 @@ NAMES: Mapping[str, Lines] = {
         "lk.sql('SELECT stddev($column) FROM ds')": "std var stddev",
         "ds.to_table(columns={'y': lk.col('$column').year()})": "dt",
         "lk.sql('SELECT avg($column) FROM ds')": "mean average avg",
-        "ds.drop_columns(['$column'])": "drop delete remove pop",
         "ds.to_table(columns={'new_name': '$column'})": "alias",
         "ds.to_table(columns={'y': 'length($column)'})": "len",
         "lk.sql('SELECT sum($column) FROM ds')": "sum total", "ds.schema.field('$column')": "field",
         "ds.delete('$column IS NULL')": "dropna drop_nulls",
         "ds['$column'].type": "dtype data_type arrow_type",
-        "ds['$column'].statistics().min": "min minimum", "ds['$column'].path": "name column_name",
+        "ds.to_pandas()": "corr cov autocorr rolling cat", "ds['$column'].path": "name column_name",
+        "ds['$column'].statistics().min": "min minimum", "lk.col('$column') + 1": "add sub mul div",
         "ds['$column'].statistics().max": "max maximum",
         "len(ds)": "size count shape length num_rows",
-        "ds.to_pandas()": "corr cov autocorr rolling",
-        "ds['$column'].statistics().distinct": "nunique n_unique cardinality approx_n_unique "
-        "is_unique n_distinct",
-        "lk.sql('SELECT * FROM ds ORDER BY $column')": "sort_values sort order_by nlargest "
-        "nsmallest argmax argmin idxmax idxmin sort_index argsort rank",
-        "ds['$column'].statistics().nulls": "isna isnull is_null null_count notna notnull isNull "
-        "has_nulls hasnans",
-        _READ: "to_pandas to_list tolist to_numpy to_arrow to_pylist collect head values array "
-        "to_table data take sample tail loc iloc to_frame items cumsum first last T to_batches "
-        "shift diff pct_change to_series squeeze",
-        "ds.to_table(filter=lk.col('$column').$name('a'))": "contains like ilike startswith "
-        "starts_with endswith ends_with",
     },
     "DatasetColumn, not a number": {
         "ds['$column'].statistics()": "mean average avg sum total std median quantile",
@@ -308,19 +285,20 @@ ARGUMENTS: tuple[tuple[str, str, str], ...] = (
     ("drop_columns", "ds.drop_columns(['$number'])", "(more)"),
     ("uri", "uri=$value", "path location table_uri dest destination"),
     ("data_obj", "data_obj=$value", "data df rows table"),
-    ("conflicts", "conflicts='theirs'", "strategy favor prefer"),
+    ("conflicts", "conflicts='theirs'", "strategy favor prefer strategy_option"),
     ("restore", "ds.at(asof=$value).restore()", "asof timestamp when date"),
     ("filter", "filter=$value", "where predicate query filters row_filter condition mask expr"),
     ("columns", "columns=$value", "select usecols projection fields column selected_fields"),
     ("column_types", "column_types={'zip': pa.string()}", "dtype dtypes types schema_overrides "
      "converters"),
-    ("sample", "ds.sample(5)", "frac fraction n size seed random_state (missing)"),
+    ("sample", "ds.sample(5)", "frac fraction n size seed random_state (missing) (wrong)"),
     ("limit", "limit=$value, or ds.head(3)", "n nrows num_rows n_rows head rows count k"),
-    ("offset", "offset=$value", "skip skiprows start"), ("head", "ds.head($value)", "n rows limit"),
+    ("offset", "offset=$value", "skip skiprows start"),
+    ("head", "ds.head($value)", "n rows limit"),
     ("order_by", "order_by=$value", "order sort_by sort orderBy ordering by"),
     ("asof", "asof=$value", "timestamp as_of timestampAsOf time date at when"),
-    ("version", "version=$value", "tag ref revision versionAsOf snapshot_id "
-     "version_as_of snapshot"),
+    ("version", "version=$value", "tag ref revision versionAsOf snapshot_id version_as_of "
+     "snapshot"),
     ("mode", "mode='overwrite'", "overwrite replace exist_ok overwrite_schema overwriteSchema"),
     ("mode", "mode='append'", "append"),
     ("mode", "mode='append' or mode='overwrite'", "if_exists"),
@@ -339,6 +317,24 @@ ARGUMENTS: tuple[tuple[str, str, str], ...] = (
     ("write_dataset", "df.reset_index(drop=True)", "index preserve_index"),
     ("dataset", "ds.to_table(columns=['id'])", "columns filter usecols limit"),
     ("filter", "ds.checkout_version(1)", "version asof tag branch timestamp"),
+    ("delete", "ds.delete($equal)", "(named)"),
+    ("update", "ds.update($given, where='$filter')", "(named)"),
+    ("add_columns", "ds.add_columns($given)", "(named)"),
+    ("update_config", "ds.update_config($given)", "(named)"),
+    ("update_config", "ds.update_config({'key': 'value'})", "(missing) (more)"),
+    ("condition", "condition=$value", "where predicate filter expr"),
+    ("expr", "expr=$value", "where predicate filter condition"),
+    ("sql", "lk.sql('SELECT * FROM t WHERE $key > $$x', t=ds, x=3)", "(more) (wrong)"),
+    ("bisect", "ds.bisect('$filter')", "(missing)"), ("export", "ds.export('x.csv')", "(missing)"),
+    ("blame", "ds.blame('$filter')", "(missing)"), ("pack", "ds.pack('x.zip')", "(missing)"),
+    ("config", "ds.config()['x']", "(more)"),
+    ("to_pandas", "ds.to_pandas().set_index($value)", "index index_col set_index"),
+    ("to_pandas", "ds.to_batches(batch_size=$value)", "chunksize chunk_size iterator"),
+    ("to_pandas", "ds.to_pandas().convert_dtypes($name=$value)", "dtype_backend"),
+    ("to_table", _DISTINCT, "distinct unique"), ("to_pandas", _DISTINCT, "distinct unique"),
+    ("schema", "schema=pa.schema({'$number': pa.float32()})", "dtype dtypes types column_types"),
+    ("dataset", "lk.dataset(uri), which reads and writes", "mode read_only readonly"),
+    ("into", "into=$value", "target onto to destination"),
     ("delete", "ds.delete($value)", "where filter condition query expr delete_filter"),
     ("delete", "ds.delete('$filter')", "(missing)"),
     ("update", "ds.update($value, where='$filter')", "set values values_sql"),
@@ -346,21 +342,27 @@ ARGUMENTS: tuple[tuple[str, str, str], ...] = (
     ("merge", _UPSERT, "on how left_index right_index"),
     ("merge", f"{_UPSERT}, or ds.branches.merge('x') for a branch", "(missing)"),
     ("commit", "ds.insert(df, commit_message='message')", "(missing)"),
-    ("create_branch", "ds.create_branch('x', $value)", "version at from_version parent ref source"),
-    ("add_columns", "ds.add_columns({'new': '1'})", "(missing) (wrong) (more)"),
-    ("alter_columns", RENAME, "(missing) (wrong) (more)"), ("insert", "ds.insert(df)", "(missing)"),
+    ("create_branch", "ds.create_branch('x', $value)", "version at from_version parent ref "
+     "source"), ("add_columns", "ds.add_columns({'new': '1'})", "(missing) (wrong) (more)"),
+    ("alter_columns", RENAME, "(missing) (wrong) (more)"),
+    ("insert", "ds.insert(df)", "(missing)"),
     ("create_scalar_index", "ds.create_scalar_index('$key', 'BTREE')", "(missing)"),
     ("create_index", "ds.create_scalar_index('$key', 'BTREE')", "(missing)"),
     ("undo", "ds.restore(1), or ds.revert($version) for one change", "(more) steps n version"),
-    ("restore", "ds.restore($value)", "tag ref"), ("revert", "ds.revert($version)", "(missing)"),
+    ("restore", "ds.restore($value)", "tag ref"),
+    ("revert", "ds.revert($version)", "(missing) (wrong)"),
     ("schema_mode", "schema_mode='merge'", "merge_schema mergeSchema"),
+    ("versions", "ds.versions()[::-1]", "reverse descending order ascending"),
+    ("versions", "ds.versions().to_pandas().query(\"timestamp > '2026-01-01'\")", "since until "
+     "after before author user start end"),
     ("versions", "ds.versions()[-5:]", "(more) limit n last"),
     ("create_branch", "ds.create_branch('x')", "(missing)"),
-    ("Tags.create", "ds.tags.replace_metadata('x', {'$name': $value})", "message metadata comment"),
+    ("Tags.create", "ds.tags.replace_metadata('x', {'$name': $value})", "message metadata "
+     "comment"),
     ("read_parquet", "lk.read_parquet('rows.parquet').to_table(filter=pc.field('$number') > 3)",
-     "filters filter"),
-    ("diff", "lk.diff(ds.checkout_version(1), ds)", "(missing)"),
-    ("order_by", "order_by=[lk.ColumnOrdering('$number', ascending=False)]", "descending"),
+     "filters filter"), ("diff", "lk.diff(ds.checkout_version(1), ds)", "(missing)"),
+    ("order_by", "order_by=[lk.ColumnOrdering('$number', ascending=False)]", "descending "
+     "ascending desc reverse"),
     ("read_csv", "lk.read_csv('rows.csv').to_table(columns=$value)", "columns usecols"),
     ("read_csv", "lk.read_csv('rows.csv').head($value)", "nrows n_rows"),
     ("read_csv", "lk.write_dataset(pd.read_csv('rows.csv', $name=$value), 'new.lance')", "sep "
@@ -380,8 +382,8 @@ VALUES: Mapping[str, Lines] = {
     "conflicts": {"ours": "left mine target", "theirs": "right source", "fail": "error raise"},
     "by": {"row": "rows", "cell": "cells column value"},
     "index_type": {
-        "BTREE": "btree B-TREE tree sorted", "INVERTED": "FTS fts full_text text inverted",
-        "BITMAP": "bitmap", "IVF_PQ": "ivf_pq vector ann IVF",
+        "INVERTED": "FTS fts full_text text inverted", "BTREE": "btree B-TREE tree sorted",
+        "IVF_PQ": "ivf_pq vector ann IVF", "BITMAP": "bitmap",
     },
 }  # fmt: skip
 
@@ -393,22 +395,19 @@ CALLS: Mapping[str, Lines] = {
 #: the lines of operators and of other uses by Python, by class
 OPERATORS: Mapping[str, Lines] = {
     "LanceDataset": {
-        "ds.insert(df)": "__add__ __radd__ __iadd__",
-        "ds.insert(df)  # each call commits by itself": "__enter__ __exit__",
-        "ds.to_table(filter='$filter')": "__gt__ __lt__ __ge__ __le__ __invert__ __and__ __or__",
-        "ds.to_pandas(), or ds.to_pandas().to_numpy()": "__array__",
-        "ds.update({'$number': lk.col('$number') * 2})": "__neg__ __mul__ __truediv__",
-        "ds.diff()": "__sub__",
+                "ds.to_table(filter='$filter')": "__gt__ __lt__ __ge__ __le__ __invert__ __and__ "
+                "__or__", "ds.insert(df)  # each call commits by itself": "__enter__ __exit__",
+                "ds.update({'$number': lk.col('$number') * 2})": "__neg__ __mul__ __truediv__",
+                "ds.to_pandas(), or ds.to_pandas().to_numpy()": "__array__", "ds.diff()": "__sub__",
+                "ds.insert(df)": "__add__ __radd__ __iadd__",
             },
     "DatasetColumn": {
-        _READ: "__array__",
         "lk.col('$column') $symbol $operand": "__add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ "
-        "__truediv__ __rtruediv__ __mod__ __neg__ __abs__ __floordiv__ __pow__",
+        "__truediv__ __rtruediv__ __mod__ __neg__ __abs__ __floordiv__ __pow__", _READ: "__array__",
         "ds.to_table(filter=\"$condition\")": "__gt__ __lt__ __ge__ __le__ __eq__ __ne__ "
-        "__invert__ __and__ __or__",
-        f"ds.take([0], columns=['$column']), or {_READ}": "__getitem__",
-        f"len(ds), or {_READ}": "__len__",
+        "__invert__ __and__ __or__", f"len(ds), or {_READ}": "__len__",
         "ds.update({'$column': lk.col('$column') $symbol $operand})": "__iadd__ __isub__ __imul__",
+        f"ds.take([0], columns=['$column']), or {_READ}": "__getitem__",
     },
     **OPERATORS_OF_PARTS,
 }  # fmt: skip

@@ -7,6 +7,7 @@ a value, and ``$column`` the column that the user typed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from operator import attrgetter
@@ -60,16 +61,21 @@ def argument_hint(
     function: the function's name, which can begin with its class.
     known: the parameters of the function.
     given: the values of unknown arguments by name; a name can be a mark such as ``"(missing)"``.
+        Lines have all of them as ``$given``, and as the condition ``$equal``.
 
     >>> argument_hint("scanner", ["columns", "filter"], {"where": "x > 3"})
     "Use filter='x > 3'."
     """
     names, allowed = (function, function.rpartition(".")[2]), set(known)
+    named = {name: value for name, value in given.items() if name.isidentifier()}
+    all_of_them = {"given": shown(named), "equal": repr(condition_of(named))}
+    if named and "(missing)" in given:
+        given = {**named, "(named)": None, **given}
     for name, value in given.items():
         for parameter, line, guessed in ARGUMENTS:
             if (parameter in allowed or parameter in names) and name in guessed.split():
                 text = shown((isinstance(value, list) and condition_of(value)) or value)
-                return f"Use {fitting(line, of, name=name, value=text)}."
+                return f"Use {fitting(line, of, name=name, value=text, **all_of_them)}."
         if close := similar(name, allowed):
             return f"Did you mean {close}=?"
     return ""
@@ -124,6 +130,27 @@ def item_line(item: object, of: object) -> str:
             condition = condition_of(item) or fitting("$filter", of)
             line = f"ds.to_table(filter={condition!r})"
     return line
+
+
+#: texts that are more than the name of a column, with the line that they mean
+_MORE_THAN_NAMES = {
+    r"(.+?)\s+(?:desc|DESC)\b.*|-(.+)": "order_by=[lk.ColumnOrdering({0!r}, ascending=False)]",
+    r"(.+?)\s+(?:asc|ASC)\b.*": "order_by=[{0!r}]",
+    r"(.+?)\s*(?:[<>=!]|(?:IS|is|IN|in)\b).*": "ds.to_table(filter={1!r})",
+}
+
+
+def column_line(name: str, known: Iterable[str]) -> str:
+    """Return the line for a text in the place of a column's name, or an empty text.
+
+    >>> column_line("x DESC", ["x"]), column_line("x > 3", ["x"])
+    ("order_by=[lk.ColumnOrdering('x', ascending=False)]", "ds.to_table(filter='x > 3')")
+    """
+    for form, line in _MORE_THAN_NAMES.items():
+        found = re.fullmatch(form, name)
+        if found and (base := next(filter(None, found.groups()))) in known:
+            return line.format(base, name)
+    return ""
 
 
 def rows_by(key: Sequence[str], values: object) -> str:
@@ -222,6 +249,8 @@ def _columns(of: object) -> dict[str, str]:
         found["key"] = (key or names)[0]
         found["number"] = (numbers or others)[0]
         found["text"] = next((name for name in names if fields.get(name) in _TEXTS), names[0])
+    if isinstance(changed := getattr(of, "__dict__", {}).get("columns"), tuple) and changed:
+        found["number"] = changed[0]  # of an update
     number = found["number"]
     known = dir(of)  # other names raise an error with a line
     column = getattr(of, "path") if "path" in known else number  # noqa: B009

@@ -19,6 +19,8 @@ _NEEDS_MORE = (
     "query",
     "vector",
     "(7)",
+    "(array)",
+    "bisect",
     "'words'",
     "'name'",
     "'x'",
@@ -75,6 +77,11 @@ def test_a_name_has_one_line(tables: dict[str, dict[str, str]]) -> None:
         assert [name for name, count in counts.items() if count > 1] == [], owner
 
 
+def _compared(ds: lk.LanceDataset) -> lk.BranchComparison:
+    ds.branches.create("old")
+    return ds.branches.compare("old")
+
+
 def test_no_name_of_the_table_exists() -> None:
     ds = lk.write_dataset({"id": [1]}, "memory://guesses")
     of = {
@@ -100,6 +107,12 @@ def test_no_name_of_the_table_exists() -> None:
         "SqlQueryBuilder": ds.sql("SELECT 1"),
         "SqlQuery": ds.sql("SELECT 1").build(),
         "Plots": ds.plot,
+        "Answer": ds.tags.create("x"),
+        "UpdateResult": ds.update({"id": 2}),
+        "MergeResult": ds.merge_insert("id").when_matched_delete().execute({"id": [9]}),
+        "ColumnSummary": ds["id"].statistics(),
+        "BranchComparison": _compared(ds),
+        "DeleteResult": ds.delete("id = 2"),
     }
     assert of.keys() == NAMES.keys()
     known = {
@@ -157,3 +170,49 @@ def test_similar_names() -> None:
     assert rows_by(["id"], ["x", "y"]) == "id IN ('x', 'y')"
     assert argument_hint("Shop.sell", ["rows"], {"nothing": 1}) == ""
     assert all(len(row) == 3 for row in ARGUMENTS)
+
+
+def test_an_item_of_the_history_is_a_reference(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "t.lance")
+    ds.insert({"id": [2]})
+    first = ds.versions()[0]
+    trial = ds.create_branch("trial", first)
+    assert (trial.branch, trial.count_rows()) == ("trial", 1)
+    assert ds.checkout_version(trial.versions()[-1]).branch == "trial"
+    ds.tags.create("v1", first)
+    ds.restore(first)
+    assert (ds.version, ds.count_rows()) == (3, 1)
+    assert [one.version for one in sorted(ds.versions(), reverse=True)] == [3, 2, 1]
+
+
+def test_a_dictionary_of_tags_opens_each() -> None:
+    ds = lk.write_dataset({"id": [1]}, "memory://dict-of-tags")
+    ds.insert({"id": [2]})
+    ds.tags.create("v1", 1)  # two letters, which dict() would otherwise take for a pair
+    ds.branches.create("br")
+    assert {name: one.count_rows() for name, one in dict(ds.tags).items()} == {"v1": 1}
+    assert {**ds.branches}["br"].branch == "br"
+    assert ds.tags.keys() == ("v1",)
+
+
+def test_types_as_text(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("zip,n\n01234,5\n")
+    rows = lk.read_csv(tmp_path / "x.csv", column_types={"zip": "string", "n": float})
+    assert rows.to_table().to_pylist() == [{"zip": "01234", "n": 5.0}]
+    with pytest.raises(
+        lk.errors.InvalidTypeError, match=r"Use column_types=\{'zip': pa.string\(\)\}"
+    ):
+        lk.read_csv(tmp_path / "x.csv", column_types={"zip": "words"})
+    ds = lk.write_dataset(rows, tmp_path / "t.lance")
+    ds.alter_columns({"path": "n", "data_type": "float32"})
+    assert str(ds.schema.field("n").type) == "float"
+    with pytest.raises(lk.errors.InvalidTypeError, match="data_type of an alteration must be a"):
+        ds.alter_columns({"path": "n", "data_type": "words"})
+
+
+def test_an_update_that_has_run_names_its_columns() -> None:
+    ds = lk.write_dataset({"id": [1], "x": [1]}, "memory://update-then-where")
+    with pytest.raises(lk.errors.UnknownNameError, match=r"Use ds.undo\(\).*'x'.*where='x > 3'"):
+        ds.update({"x": 0}).where("id = 1")  # type: ignore[attr-defined]
+    with pytest.raises(KeyError, match="It has num_rows_updated"):
+        ds.update({"x": 0})["rows"]

@@ -25,16 +25,23 @@ from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked
 from lancekit._format.arrow_parts import child_of
 from lancekit._format.field_marks import is_blob
+from lancekit._legible import shown
 from lancekit._operations.common.new_file import WrittenFiles, local_path
 from lancekit._operations.export import export_rows
 from lancekit._operations.unmerged.counts import waiting_rows
 from lancekit._pipeline.frames import optional_module, polars_frame
+from lancekit._scan.expressions.constants import arrow_type_of
 from lancekit._scan.expressions.syntax_text import literal_text, quoted
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._versions.branch_location import open_location
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
-from lancekit.errors import InvalidArgumentError, LancekitError, SchemaMismatchError
+from lancekit.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    LancekitError,
+    SchemaMismatchError,
+)
 from lancekit.progress import tracking
 
 if TYPE_CHECKING:
@@ -265,7 +272,7 @@ def read_csv(
     path: str | os.PathLike[str],
     *,
     schema: pa.Schema | None = None,
-    column_types: Mapping[str, pa.DataType] | None = None,
+    column_types: Mapping[str, object] | None = None,
 ) -> pads.Dataset:
     """Return the rows of CSV files as a source for writes; only their beginnings are read yet.
 
@@ -281,7 +288,7 @@ def read_csv(
         As in `read_parquet`.  Other columns are left out.  ``ds.schema`` reads an exported file
         exactly.
     column_types
-        The types of some columns, such as ``{"zip": pa.string()}``.
+        The types of some columns: ``{"zip": pa.string()}``, ``"string"`` or ``str``.
 
     Returns
     -------
@@ -298,7 +305,15 @@ def read_csv(
     >>> import lancekit as lk
     >>> lk.write_dataset(lk.read_csv("prices.csv"), "prices.lance")  # doctest: +SKIP
     """
-    types = dict(column_types or {}) if schema is None else {f.name: f.type for f in schema}
+    types = {f.name: f.type for f in schema or ()}
+    for name, kind in ((column_types or {}) if schema is None else {}).items():
+        found = arrow_type_of(kind)
+        if not isinstance(found, pa.DataType):
+            raise InvalidTypeError(
+                f"column_types[{name!r}] must be a type, got {shown(kind)}.",
+                hint=f"Use column_types={{{name!r}: pa.string()}}.",
+            )
+        types[name] = found
     return _files(path, "csv", schema, types)
 
 

@@ -11,9 +11,10 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
+import numpy as np
 import pyarrow as pa
 
-from lancekit._api.hinting import Hinting
+from lancekit._api.hinting import hinting_operators
 from lancekit._api.tags import Tags
 from lancekit._checked import checked_methods
 from lancekit._display import Displayed
@@ -124,7 +125,7 @@ class _Facts:
     files: tuple[int, int] | None = None
 
 
-class Version(Displayed, Hinting, LazyDict):
+class Version(Displayed, LazyDict):
     """A version: its commit, time and writer.  Only its number is known without reading.
 
     The manifest is read when another property is first used.  A version is also pylance's
@@ -241,6 +242,9 @@ class Version(Displayed, Hinting, LazyDict):
             "total_rows": str(self.num_rows),
         }
 
+    def __lt__(self, other: Version) -> bool:
+        return self.version < other.version
+
     def __getitem__(self, key: str) -> Any:
         return self.version if key == "version" else super().__getitem__(key)
 
@@ -322,8 +326,9 @@ class _Loader:
         self._known[number] = _facts_of(load_snapshot(self._location, number, self._naming))
 
 
+@hinting_operators("__delitem__ __setitem__")
 @checked_methods
-class History(Displayed, Hinting, Sequence[Version]):
+class History(Displayed, Sequence[Version]):
     """The versions of a branch, oldest first; a slice is a history, too.
 
     Only the numbers of versions are known without reading their manifests.
@@ -373,15 +378,17 @@ class History(Displayed, Hinting, Sequence[Version]):
     def __getitem__(self, index: int) -> Version: ...
     @overload
     def __getitem__(self, index: slice) -> History: ...
-    def __getitem__(self, index: int | slice | str) -> Version | History:
+    def __getitem__(self, index: int | slice | str | list[str]) -> Version | History:
         if isinstance(index, slice):
             part = copy(self)
             part._numbers = self._numbers[index]
             return part
-        if isinstance(index, str):
+        if not isinstance(index, int | np.integer):
+            asked = f"ds.checkout_version({index!r}) for a tag"
             raise InvalidTypeError(
                 f"Versions have positions, not names, got {index!r}.",
-                hint=f"Use ds.checkout_version({index!r}) for a tag.",
+                hint=f"Use {'' if isinstance(index, list) else f'{asked}, or '}ds.versions()"
+                f".to_pandas()[{index!r}].",
             )
         try:
             return self._version(self._numbers[index])

@@ -54,7 +54,7 @@ def vector_parameters(arguments: VectorIndexArguments) -> dict[str, object]:
         raise NotOfferedError(
             f"create_index does not support indices of type {shown(index_type)}.",
             hint=f"It creates vector indices: {', '.join(PARTITION_ROWS)}. For other columns use "
-            "create_scalar_index.",
+            f"ds.create_scalar_index({arguments.column!r}, {index_type!r}).",
             argument="index_type",
         )
     by = metric_named(arguments.metric)

@@ -88,6 +88,10 @@ class Refs(FramedByName, Generic[A_co]):
         """Return the names, sorted."""
         raise NotImplementedError
 
+    def keys(self) -> tuple[str, ...]:
+        """Return the names as `names` does, for ``dict(ds.tags)``, which opens each of them."""
+        return self.names()
+
     def list_ordered(self, order: Literal["asc", "desc"] | None = None) -> Pairs:
         """Return the names and their data, by version."""
         raise NotImplementedError

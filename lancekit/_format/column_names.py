@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from lancekit._lazy import loaded
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError
 
 ROW_ADDRESS = "_rowaddr"
@@ -67,6 +68,8 @@ def column_not_found(name: str, known: Iterable[str]) -> ColumnNotFoundError:
     shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
     there_are = f"Columns: {shown}." if names else "There are no columns."
     hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else there_are
+    if line := loaded("_guesses.column_line")(name, names):
+        hint = f"Use {line}."
     return ColumnNotFoundError(f"Column {name!r} does not exist.", hint=hint, column=name)
 
 

@@ -44,6 +44,7 @@ from lancekit._pipeline.write_columns import (
     write_beside,
 )
 from lancekit._pipeline.write_rows import WriteTask
+from lancekit._scan.expressions.constants import arrow_type_of
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.fragments.source import FragmentSource, fragment_sources
 from lancekit._versions.snapshot import Snapshot
@@ -225,6 +226,8 @@ def check_alterations(given: Sequence[object]) -> tuple[Alteration, ...]:
                 hint=f"Use ds.alter_columns({_meant(entry)}).",
             )
         values = {key: value for key, value in entry.items() if value is not None}
+        if "data_type" in values:
+            values["data_type"] = arrow_type_of(values["data_type"])  # "float32", or float
         for key, value in values.items():
             if key not in _KINDS:
                 raise InvalidArgumentError(

@@ -80,7 +80,11 @@ def plan_delete(snapshot: Snapshot, predicate: object) -> DeletePlan:
         found = rows_by(key, predicate) or condition_of(predicate)
         raise InvalidTypeError(
             f"The predicate must be SQL text or an expression, got {shown(predicate)}.",
-            hint=f"Use ds.delete({found!r})." if found else condition_hint(predicate),
+            hint="Use ds.truncate_table() for all rows."
+            if predicate is True
+            else f"Use ds.delete({found!r})."
+            if found
+            else condition_hint(predicate),
         )
     schema = blob_view(snapshot.manifest.schema)
     parsed = Predicate.parse(as_sql(predicate), schema.to_arrow())

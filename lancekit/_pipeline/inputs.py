@@ -292,6 +292,10 @@ def _not_rows(data: object) -> InvalidTypeError:
         ending = os.fspath(data).rpartition(".")[2]
         opener = f"read_{ending}" if ending in ("csv", "parquet") else "dataset"
         hint = f"Read the rows of a path: lk.{opener}({os.fspath(data)!r})."
+    elif type(data).__name__ == "Series":  # of pandas: a column, or a row with names as index
+        name = getattr(data, "name", None)
+        frame = f"df[[{name!r}]]" if isinstance(name, str) else "df.iloc[[0]]"
+        hint = f"Pass a frame: {frame}, or series.to_frame()."
     return InvalidTypeError(f"rows cannot be read from a {kind}.", hint=hint, type=kind)
 
 

@@ -101,8 +101,8 @@ def all_branches(root: Store) -> dict[str, Branch]:
 _NO_TAGS = {
     r"(\d+)": "For a version, pass a number: version={0}.",
     r"(.+):(\d+)": "For a version of a branch, pass ({0!r}, {1}).",
-    "(?:head|latest|newest|current).*": "The newest version is ds.latest(), and the one before "
-    "ds.checkout_version(ds.version - 1).",
+    "(?:head|latest|newest|current).*": "The newest version is ds.latest() or lk.dataset(uri), and "
+    "the one before ds.checkout_version(ds.version - 1).",
 }
 
 

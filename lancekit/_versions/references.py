@@ -42,7 +42,7 @@ def parse_reference(value: object, current: BranchLocation) -> Reference:
 
     A number is a version of the current branch, a string is a tag, and a pair has a branch
     (``None``: main) and a version (``None``: the newest).  ``None`` alone is the newest version of
-    the current branch.
+    the current branch.  A `Version` of ``ds.versions()`` is its own branch and number.
 
     Raises InvalidTypeError: the value has another type.
     """
@@ -57,6 +57,8 @@ def parse_reference(value: object, current: BranchLocation) -> Reference:
             return Reference(tag=value)
         case (str() | None) as branch, (int() | None) as version if not isinstance(version, bool):
             return Reference(version=version, branch=None if branch == MAIN else branch)
+        case {"version": int() as version} if branch := getattr(value, "branch", None):
+            return parse_reference((branch, version), current)  # an item of History
         case _:
             pass
     raise InvalidTypeError(

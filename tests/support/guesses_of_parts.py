@@ -57,7 +57,7 @@ GUESSES_OF_PARTS: dict[str, list[tuple[str, str]]] = {
     ],
     "expressions": [
         ("lk.col('id').isin(1, 2)", ""), ("lk.col('id').is_in([1, 2])", ""), ("lk.col('id').cast(pl.Int64)", ""), ("lk.col('id').cast(np.float32)", ""), ("lk.col('id').cast('int64')", ""), ("np.sqrt(lk.col('price'))", ""), ("np.int64(3) < lk.col('price')", ""), ("np.float32(1) + lk.col('price')", ""),
-        ("ds.to_table(columns={'y': lk.col('name') + 'a'})", ".concat("), ("(lk.col('price') > 1) & pl.col('id')", "lk.col('x')"), ("lk.col('price') > pl.col('id')", "lk.col('x')"), ("len(lk.col('name'))", ".length()"), ("np.sin(lk.col('price'))", "lk.col('x').sqrt()"), ("lk.lit({'a': 1})", "lk.col('s').field('a') == 1"), ("lk.col('price').sum()", "lk.sql('SELECT sum(price) FROM ds')"), ("lk.col('name').substr(1, 2)", "left(name, 3)"), ("lk.col('price').when(1, 2)", _CASE), ("lk.col('name').isna()", "lk.col('name').is_null()"), ("lk.col('name').str.upper()", "lk.col('name').contains('a'), without .str"),
+        ("ds.to_table(columns={'y': lk.col('name') + 'a'})", ".concat("), ("(lk.col('price') > 1) & pl.col('id')", "lk.col('x')"), ("lk.col('price') > pl.col('id')", "lk.col('x')"), ("len(lk.col('name'))", ".length()"), ("np.sin(lk.col('price'))", "lk.col('x').sqrt()"), ("lk.lit({'a': 1})", "lk.col('s').field('a') == 1"), ("lk.col('price').sum()", "lk.sql('SELECT sum(price) FROM ds')"), ("lk.col('name').substr(1, 2)", "left(name, 3)"), ("lk.col('price').when(1, 2)", _CASE), ("lk.col('name').isna()", "lk.col('name').is_null()"), ("lk.col('name').str.upper()", ""),
     ],
     # ---- 150 more, by the tool that they come from
     "parts, pandas": [

@@ -240,7 +240,7 @@ _PYTHON: Mapping[object, pa.DataType] = {
 }
 
 
-def _arrow_type(kind: object) -> object:
+def arrow_type_of(kind: object) -> object:
     """Return the Arrow type for a type of Python, NumPy or Polars, and other values unchanged."""
     with suppress(TypeError, ValueError, pa.ArrowException):  # no alias, or no key
         if isinstance(kind, str):
@@ -268,7 +268,7 @@ def cast_to(tree: Syntax, kind: object) -> Syntax:
 
         if (named := type_name(kind)) is not None:
             return Syntax("CAST", (tree,), named)
-    found = _arrow_type(kind)
+    found = arrow_type_of(kind)
     if not isinstance(found, pa.DataType):
         raise InvalidTypeError(
             f"An expression cannot be cast to {shown(kind)}.",

@@ -56,6 +56,8 @@ class Expression:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
+            if name in ("str", "dt"):  # of pandas and Polars, whose methods are this class's
+                return self
             from lancekit._guesses import line_for
 
             absent = f"'Expression' object has no attribute {name!r}"
