@@ -7,6 +7,7 @@ import time
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 
 import pyarrow as pa
 
@@ -248,7 +249,7 @@ class LocalStore:
 
     def __reduce__(self) -> tuple[object, ...]:
         _check_sent(self._place)
-        return _restore, (self._root, self._inner, self.fsync)
+        return partial(LocalStore, folder=self._inner, fsync=self.fsync), (self._root,)
 
     def _listed(self, folder: str) -> list[str]:
         path = self._folder(folder)
@@ -270,10 +271,6 @@ class LocalStore:
 
     def _folder(self, folder: str) -> str:
         return f"{self._place}/{folder}" if check_folder(folder) else self._place
-
-
-def _restore(root: str, folder: str, fsync: bool) -> LocalStore:
-    return LocalStore(root, folder=folder, fsync=fsync)
 
 
 # ---- stores that are sent to other machines, which cannot access this machine's disk

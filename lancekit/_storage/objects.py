@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote, urlsplit
 
@@ -431,7 +432,7 @@ class ObstoreStore:
                 hint="For work on Spark, use a dataset on a disk or in an object store.",
                 path=self.uri,
             )
-        return _restore, (self._base, self._folder, dict(self._options))
+        return partial(ObstoreStore, folder=self._folder), (self._base, dict(self._options))
 
     def _key(self, name: str) -> str:
         return self._prefix + check_name(name)
@@ -448,7 +449,3 @@ class ObstoreStore:
                 obstore.delete(self._client, keys)
         except FileNotFoundError:
             return
-
-
-def _restore(base: str, folder: str, storage_options: dict[str, str]) -> ObstoreStore:
-    return ObstoreStore(base, storage_options, folder=folder)

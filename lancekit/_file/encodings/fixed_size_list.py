@@ -50,18 +50,11 @@ def take_validity(
 
 def encode(values: pa.Array, request: EncodingRequest) -> EncodedValues:
     """Encode fixed-size lists, possibly nested."""
-    from lancekit._file.encodings.request import (
-        CHUNK,
-        EncodedValues,
-        chunk_counts,
-        chunk_size,
-        split,
-    )
+    from lancekit._file.encodings.request import EncodedValues, split
     from lancekit._file.kernels.arrow_buffers import split_lists
 
     parts = split_lists(values)
-    size = chunk_size(parts.bits_per_row / 8, CHUNK[request.large_chunks], request.max_values)
-    counts = chunk_counts(len(values), size)
+    counts = request.chunk_counts(len(values), parts.bits_per_row)
     buffers = [
         [split(level.validity, counts, level.items)]
         for level in parts.levels

@@ -94,15 +94,8 @@ def decode_chunk(
 
 def encode(data: Bytes, rows: int, bits_per_row: int, request: EncodingRequest) -> EncodedValues:
     """Encode values without compression."""
-    from lancekit._file.encodings.request import (
-        CHUNK,
-        EncodedValues,
-        chunk_counts,
-        chunk_size,
-        split,
-    )
+    from lancekit._file.encodings.request import EncodedValues, split
 
-    size = chunk_size(bits_per_row / 8, CHUNK[request.large_chunks], request.max_values)
-    counts = chunk_counts(rows, size)
+    counts = request.chunk_counts(rows, bits_per_row)
     part = split(data, counts, bits_per_row)
     return EncodedValues(encoding=message(bits_per_row), counts=counts, buffers=[[part]])

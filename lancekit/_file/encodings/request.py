@@ -70,6 +70,11 @@ class EncodingRequest:
             return None
         return name, level(self.options.get(COMPRESSION_LEVEL, ""))
 
+    def chunk_counts(self, rows: int, bits_per_row: int) -> Ints:
+        """Return the number of values in every chunk of values with a fixed width."""
+        size = chunk_size(bits_per_row / 8, CHUNK[self.large_chunks], self.max_values)
+        return chunk_counts(rows, size)
+
 
 def chunk_size(
     bytes_per_value: float, limit: int, max_values: int, smallest: int = MIN_CHUNK_VALUES
