@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 import pyarrow as pa
@@ -152,31 +152,22 @@ class LanceDataset(
         InvalidTypeError
             The item is something else; the hint has the right line.
         """
-        match item:
-            case str():
-                from lancekit._api.column import DatasetColumn
+        if isinstance(item, str):
+            from lancekit._api.column import DatasetColumn
 
-                return DatasetColumn(self._snapshot, item)
-            case slice():
-                return self._rows_of(item)
+            return DatasetColumn(self._snapshot, item)
+        if isinstance(item, slice):
+            return self._rows_of(item)
         if type(item).__name__ == "Expression":  # of lancekit or of pyarrow
             return self.to_table(filter=item)
-        flat = isinstance(item, list) and all(map(np.isscalar, item))
-        values = np.asarray(item if flat or hasattr(item, "__array__") else 0)
-        names = item if isinstance(item, list) and flat else values.tolist()
-        kinds = {type(one).__name__ for one in names} if values.ndim else set[str]()
-        if {"bool"} < kinds <= {"bool", "NoneType", "NAType"}:  # a null selects no row
-            values, kinds = np.array([one is True for one in names]), {"bool"}
-        if values.ndim == 1 and kinds <= {"bool", "bool_"} and len(values) == len(self):
-            index = getattr(item, "index", None)  # of pandas, whose masks select by it
-            if index is None or callable(index) or np.array_equal(index, np.arange(len(self))):
+        values, listed = _listed(item)
+        if values.dtype == bool:
+            if len(values) == len(self) and _is_in_order(item):
                 return self.take(np.flatnonzero(values).tolist())
-        if len(kinds) > 1 and "bool" in kinds:
-            raise self._no_item(item)
-        if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
-            return self.to_table(columns=names)
-        if values.ndim == 1 and values.dtype.kind in "iu":
-            return self.take(names)
+        elif listed and all(isinstance(one, str) for one in listed):
+            return self.to_table(columns=listed)
+        elif values.dtype.kind in "iu" and not any(isinstance(one, bool) for one in listed):
+            return self.take(listed)
         raise self._no_item(item)
 
     def _rows_of(self, rows: slice) -> pa.Table:
@@ -270,6 +261,31 @@ class LanceDataset(
         before, data, mode = self._snapshot, arguments.data, arguments.mode
         names = self._move(lambda _: write_to(self, data, arguments.schema, mode, arguments))
         return answer("insert", before, self._snapshot, names=names)
+
+
+def _listed(item: object) -> tuple[np.ndarray, list[Any]]:
+    """Return the values of a list or an array with one dimension, as an array and as a list.
+
+    A mask is an array of booleans.  Other items are empty text, which selects nothing.
+    """
+    if isinstance(item, list) and all(map(np.isscalar, item)):
+        values, listed = np.asarray(item), item
+    else:
+        values = np.asarray(item) if hasattr(item, "__array__") else np.array(None)
+        if values.ndim != 1:
+            return np.empty(0, str), []
+        listed = values.tolist()
+    kinds = {type(one).__name__ for one in listed}
+    is_mask = "bool" in kinds and kinds <= {"bool", "NoneType", "NAType"}
+    if is_mask or not (listed or values.dtype.kind in "iu"):  # a null selects no row
+        values = np.array([isinstance(one, bool | np.bool_) and bool(one) for one in listed], bool)
+    return values, listed
+
+
+def _is_in_order(mask: object) -> bool:
+    """Return True for a mask of all rows, except a series of pandas with another index."""
+    index = getattr(mask, "index", None)
+    return index is None or callable(index) or np.array_equal(index, np.arange(len(index)))
 
 
 # ---- the functions that return a handle: open, write and unpack
