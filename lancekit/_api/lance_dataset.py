@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Self, overload
 
-import numpy as np
 import pyarrow as pa
 
 from lancekit._api._commits import Commits, Settings
@@ -36,7 +35,7 @@ from lancekit._lazy import loaded
 from lancekit._legible import shown
 from lancekit._versions.branch_location import open_location
 from lancekit._versions.references import parse_reference, resolve
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from lancekit._api.answer import Answer
@@ -156,28 +155,9 @@ class LanceDataset(
             from lancekit._api.column import DatasetColumn
 
             return DatasetColumn(self._snapshot, item)
-        if isinstance(item, slice):
-            return self._rows_of(item)
-        if type(item).__name__ == "Expression":  # of lancekit or of pyarrow
-            return self.to_table(filter=item)
-        values, listed = _listed(item)
-        if values.dtype == bool:
-            if len(values) == len(self) and _is_in_order(item):
-                return self.take(np.flatnonzero(values).tolist())
-        elif listed and all(isinstance(one, str) for one in listed):
-            return self.to_table(columns=listed)
-        elif values.dtype.kind in "iu" and not any(isinstance(one, bool) for one in listed):
-            return self.take(listed)
-        raise self._no_item(item)
+        from lancekit._api.items import read_item
 
-    def _rows_of(self, rows: slice) -> pa.Table:
-        try:
-            found = range(*rows.indices(self._snapshot.manifest.num_rows))
-        except TypeError as error:
-            raise self._no_item(rows) from error
-        if found.step == 1:
-            return self.to_table(offset=found.start, limit=len(found))
-        return self.take(list(found))
+        return read_item(self, item)
 
     def __contains__(self, name: object) -> bool:
         if isinstance(name, str):
@@ -188,11 +168,6 @@ class LanceDataset(
         return self._snapshot.manifest.schema.names
 
     _ipython_key_completions_ = _items_by_name
-
-    def _no_item(self, item: object) -> InvalidTypeError:
-        """Return the error for an item that a handle does not have, with the right line."""
-        error: InvalidTypeError = loaded("_api.not_offered.no_item")(item, self)
-        return error
 
     def __setattr__(self, name: str, value: object) -> None:
         # a test can replace a method, and a subclass has attributes of its own
@@ -261,31 +236,6 @@ class LanceDataset(
         before, data, mode = self._snapshot, arguments.data, arguments.mode
         names = self._move(lambda _: write_to(self, data, arguments.schema, mode, arguments))
         return answer("insert", before, self._snapshot, names=names)
-
-
-def _listed(item: object) -> tuple[np.ndarray, list[Any]]:
-    """Return the values of a list or an array with one dimension, as an array and as a list.
-
-    A mask is an array of booleans.  Other items are empty text, which selects nothing.
-    """
-    if isinstance(item, list) and all(map(np.isscalar, item)):
-        values, listed = np.asarray(item), item
-    else:
-        values = np.asarray(item) if hasattr(item, "__array__") else np.array(None)
-        if values.ndim != 1:
-            return np.empty(0, str), []
-        listed = values.tolist()
-    kinds = {type(one).__name__ for one in listed}
-    is_mask = "bool" in kinds and kinds <= {"bool", "NoneType", "NAType"}
-    if is_mask or not (listed or values.dtype.kind in "iu"):  # a null selects no row
-        values = np.array([isinstance(one, bool | np.bool_) and bool(one) for one in listed], bool)
-    return values, listed
-
-
-def _is_in_order(mask: object) -> bool:
-    """Return True for a mask of all rows, except a series of pandas with another index."""
-    index = getattr(mask, "index", None)
-    return index is None or callable(index) or np.array_equal(index, np.arange(len(index)))
 
 
 # ---- the functions that return a handle: open, write and unpack

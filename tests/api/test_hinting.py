@@ -90,17 +90,6 @@ def test_an_expression_names_the_line() -> None:
     assert not hasattr(lk.col("x"), "nonsense")
 
 
-@pytest.mark.parametrize(
-    "rows", [np.array([1, 2]), [1, 2], np.array([False, True, True]), [False, True, True]]
-)
-def test_rows_by_position_or_mask(rows: object) -> None:
-    ds = lk.write_dataset({"id": [1, 2, 3]}, "memory://masked")
-    assert ds[rows]["id"].to_pylist() == [2, 3]
-    assert ds[lk.col("id") > 1]["id"].to_pylist() == [2, 3]
-    with pytest.raises(InvalidTypeError, match=r"ds.to_table"):
-        ds[[True]]
-
-
 def test_a_column_with_the_name_of_a_guess() -> None:
     ds = lk.write_dataset({"keys": [1]}, "memory://keys")
     with pytest.raises(UnknownNameError, match=r"For the item, use ds\['keys'\]"):

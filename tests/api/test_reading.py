@@ -9,8 +9,6 @@ from typing import Any
 
 import lance
 import numpy as np
-import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -261,25 +259,3 @@ def test_data_files_describe_themselves_as_the_reference_s_do(tmp_path: Path, ve
     assert [getattr(ours, name) for name in names] == [getattr(theirs, name) for name in names]
     for name in ("fields", "column_indices"):
         assert list(getattr(ours, name)) == list(getattr(theirs, name))
-
-
-def _rows(mask):
-    return lk.write_dataset({"id": [1, 2, 3, 4]}, "memory://masks")[mask]["id"].to_pylist()
-
-
-def test_a_null_in_a_mask_selects_no_row():
-    for mask in (
-        pl.Series([True, None, False, True]),
-        pa.chunked_array([[True, None], [False, True]]),
-        pd.Series([True, None, False, True], dtype="boolean"),
-    ):
-        assert _rows(mask) == [1, 4]
-
-
-def test_a_mask_of_other_rows_is_refused():
-    """pandas selects by the index: the positions are those of other rows."""
-    frame = pd.DataFrame({"id": [1, 2, 3, 4]}).sort_values("id", ascending=False)
-    for mask in (frame["id"] > 2, [True, 0, False, 1], [True], pd.Series([True], index=[3])):
-        with pytest.raises(lk.errors.InvalidTypeError, match=r"Use ds\.to_table\(filter="):
-            _rows(mask)
-    assert _rows(frame.sort_index()["id"] > 2) == [3, 4]

@@ -252,7 +252,7 @@ GATES = """
     _file.encodings.fixed_size_list  _file.encodings.flat  _file.encodings.fsst
     _file.encodings.general  _file.encodings.packed_struct  _file.encodings.rle
     _file.encodings.variable  _file.open_files  _file.reader  _format.fragment
-    _notebook.explorer.explorer  _operations.cleanup.auto  _pipeline.inputs  _pipeline.key_counter
+    _notebook.explorer  _operations.cleanup.auto  _pipeline.inputs  _pipeline.key_counter
     _operations.explain.scans  _operations.mem_wal.reader.merge_on_read
     _operations.unmerged.audit  _operations.unmerged.counts  _operations.write  _pipeline.source
     _scan.expressions.bind  _scan.expressions.columns  _scan.expressions.condition

@@ -35,7 +35,7 @@ OF_FILES = ("_file/kernels/", "_file/layouts/", "_pylance/bfloat16.py")
 NOT_ARROW = {
     "_api/exports.py": {"frame"},
     "_api/_fragment_reading.py": {"self._fragment"},
-    "_api/lance_dataset.py": {"self"},
+    "_api/items.py": {"ds"},
     "_pylance/samplers.py": {"ds"},
     "_file/encodings/decode.py": {"flat"},
     "_file/kernels/bitpacking.py": {"known.view(_LANES)", "np"},
