@@ -143,7 +143,7 @@ def _register_matcher(shell: Shell) -> None:
 
 def _concerned(text: str) -> bool:
     """Return True if a cell can need lancekit's completions: without a handle only a few can."""
-    words = ("%lance", "options", "write_dataset", "stream_sink")
+    words = ("%lance", "options", "write_dataset", "stream_sink", "dataset(", "sql(")
     return "lancekit._api.lance_dataset" in sys.modules or any(word in text for word in words)
 
 

@@ -2,13 +2,14 @@
 
 `complete` uses the text before the cursor and the handles among the user's variables.  It evaluates
 no code and reads no data.  Columns and indices come from the handle's version.  A thread lists
-references, and completion waits for it only a moment.
+references, also of a dataset at a local path, and completion waits for it only a moment.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING
@@ -40,9 +41,12 @@ __all__ = ["Completions", "complete", "is_own", "matches"]
 
 #: limits of a scan from the cursor back: characters, open brackets, characters of a callee
 _TEXT, _DEPTH, _CALL = 20_000, 10, 1000
+#: the most handles whose columns are offered together
+_HANDLES = 20
 
 # further kinds of completion
 SQL, SIDES, INDICES, ATTRIBUTES = "sql", "sides", "indices", "attribute"
+STATEMENT = "statement"
 
 #: kind of an argument by its name, or its method and name
 _BY_NAME = {
@@ -59,8 +63,9 @@ _BY_NAME = {
 #: kind of a method's first argument
 _FIRST = {
     **dict.fromkeys(
-        ("checkout_version", "at", "diff", "changes", "delta", "explore", "plot.columns"), REFS
+        ("checkout_version", "restore", "at", "diff", "changes", "delta", "explore"), REFS
     ),
+    "plot.columns": REFS,
     **dict.fromkeys(("delete", "count_rows", "blame", "bisect", "row_history", "filter"), SQL),
     **dict.fromkeys(("merge_insert", "drop_columns", "column_history", "columns"), COLUMNS),
     **dict.fromkeys(("to_table", "to_batches", "to_pandas", "scanner"), COLUMNS),
@@ -72,15 +77,20 @@ _FIRST = {
     **dict.fromkeys(("branches.delete", "branches.compare", "branches.merge"), BRANCHES),
     **dict.fromkeys(("branches.rebase", "branches.cherry_pick"), BRANCHES),
 }
+#: kind of the first argument of a function of the package
+_OF_FUNCTION = {"sql": STATEMENT, **dict.fromkeys(("col", "source", "target"), COLUMNS)}
 #: kind of the values of a dictionary: the method's first argument, or the argument of that name
 _VALUES = dict.fromkeys(("add_columns", "update", "columns"), SQL)
 #: kind of a key in brackets, by the attribute of the handle; ``""`` is the handle itself
-_BY_KEY = {"": COLUMNS, "indices": INDICES}
-_CALLEE = re.compile(r"([^\W\d]\w*)((?:\s*\.\s*[^\W\d]\w*(?:\([^()]*\))?)*)\s*$")
+_BY_KEY = {"": COLUMNS, "indices": INDICES, "tags": TAGS, "branches": BRANCHES}
+_INNER = r"\([^()]*\)|\[[^\[\]]*\]"
+_CALLEE = re.compile(rf"([^\W\d]\w*)((?:\s*\.\s*[^\W\d]\w*(?:{_INNER})?)*)\s*$")
 #: an assignment to an option, in an open quote: ``lk.options.engine = "``
 _OPTION = re.compile(r"([^\W\d]\w*)(?:\.options)?\.(\w+)\s*=\s*(['\"])([^'\"]*)\Z")
 #: an attribute of a variable: ``ds.to_ta``
 _ATTRIBUTE = re.compile(r"(?<![\w.)\]}\"'])([^\W\d]\w*)\.(\w*)\Z")
+#: the dataset that a call opens: a text, or a variable
+_PLACE = re.compile(r"\s*(?:uri\s*=\s*)?(?:r?(['\"])(?P<text>.*?)\1|(?P<name>[^\W\d]\w*))\s*,")
 _KEYWORD = re.compile(r"([^\W\d]\w*)\s*=\s*(?:[rbuf]{0,2})$")
 
 
@@ -113,6 +123,11 @@ def complete(text: str, variables: Mapping[str, object], rest: str = "") -> Comp
         return None
     if isinstance(handle, LanceDataset) and place.kind not in VALUES_OF:
         return _of_kind(place.kind, place.text, place.quote, handle)
+    if place.kind in (REFS, BRANCHES):
+        opened = _opened(place.before, variables)
+        return _of_refs(place.kind, place.text, place.quote, opened) if opened else None
+    if place.function in _OF_FUNCTION and place.quote and not place.before:
+        return _of_function(place, text, variables, rest)
     values = VALUES_OF.get(place.kind) or options.choices_of(place.kind)
     return offer(place.text, values, place.quote, VALUES) if place.quote else None
 
@@ -132,12 +147,17 @@ def _module_of(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The argument or key at the cursor: its root variable, kind, open quote and typed text."""
+    """The argument or key at the cursor: its root variable, kind, open quote and typed text.
+
+    `function` is the name of the called function, and `before` its arguments before the cursor.
+    """
 
     root: str
     kind: str
     quote: str
     text: str
+    function: str = ""
+    before: str = ""
 
 
 def _place(text: str) -> _Place | None:
@@ -159,21 +179,24 @@ def _place(text: str) -> _Place | None:
             valued = valued or (text[bracket] == "{" and before.rstrip().endswith(":"))
             inner = bracket
             continue
-        methods = re.findall(r"\.\s*(\w+)", re.sub(r"\([^()]*\)", "", callee[2]))
+        methods = re.findall(r"\.\s*(\w+)", re.sub(_INNER, "", callee[2]))
         if text[bracket] == "[":
             kind = _BY_KEY.get(".".join(methods), "") if quote else ""
             return _Place(callee[1], kind, quote, typed) if kind else None
         if text[bracket] != "(":
             return None
         methods = methods or [callee[1]]
-        position = _commas(text[bracket + 1 : inner])
+        arguments = text[bracket + 1 : inner]
+        position = _commas(arguments)
         first = not position
         kind = _kind(methods, named, position)
         if valued:
             kind = _VALUES.get(named or (methods[-1] if first else ""), kind)
         # a reference can be a tuple of a branch and a version
         kind = BRANCHES if kind == REFS and tuples else kind
-        return _Place(callee[1], kind, quote, typed) if kind else None
+        if not kind and methods[-1] not in _OF_FUNCTION:
+            return None
+        return _Place(callee[1], kind, quote, typed, methods[-1], arguments.strip())
     return None
 
 
@@ -241,24 +264,60 @@ def _kind(methods: list[str], named: str, position: int) -> str:
 
 
 def _of_kind(kind: str, typed: str, quote: str, handle: LanceDataset) -> Completions | None:
+    if kind in (REFS, TAGS, BRANCHES):
+        return _of_refs(kind, typed, quote, handle)
     if kind == SQL and quote:
         return offer(identifier(typed), sql_columns(handle), quote, COLUMNS)
     if kind == SIDES and quote:
         return _of_sides(identifier(typed), quote, handle)
-    if kind == REFS and not quote:
-        versions = [str(number) for number in reversed(cached_listing(handle, VERSIONS))]
-        tags = [f'"{tag}"' for tag in cached_listing(handle, TAGS)] if not typed else []
-        return offer(typed, [*versions[:20], *tags], '"', kind, quoted=True)
-    if not quote:
+    if not quote or kind not in (COLUMNS, INDICES):
         return None
-    names: Mapping[str, Callable[[], Iterable[str]]] = {
-        COLUMNS: lambda: columns(handle),
-        INDICES: lambda: handle.index_columns,
-        REFS: lambda: cached_listing(handle, TAGS),
-        TAGS: lambda: cached_listing(handle, TAGS),
-        BRANCHES: lambda: cached_listing(handle, BRANCHES),
-    }
-    return offer(typed, names[kind](), quote, kind) if kind in names else None
+    names = columns(handle) if kind == COLUMNS else handle.index_columns
+    return offer(typed, names, quote, kind)
+
+
+def _of_refs(kind: str, typed: str, quote: str, place: LanceDataset | str) -> Completions | None:
+    """Return tags or branches of a dataset; without a quote also the newest versions."""
+    if quote:
+        names = cached_listing(place, BRANCHES if kind == BRANCHES else TAGS)
+        return offer(typed, names, quote, kind)
+    if kind != REFS:
+        return None
+    versions = [str(number) for number in reversed(cached_listing(place, VERSIONS))]
+    tags = [f'"{tag}"' for tag in cached_listing(place, TAGS)] if not typed else []
+    return offer(typed, [*versions[:20], *tags], '"', kind, quoted=True)
+
+
+def _opened(before: str, variables: Mapping[str, object]) -> LanceDataset | str | None:
+    """Return the dataset that a call opens: a handle on it, or its path if it is local."""
+    found = _PLACE.match(before)
+    place = found and (found["text"] or variables.get(found["name"]))
+    if not isinstance(place, str | os.PathLike):
+        return None
+    uri = os.fspath(place)
+    known = (one for one in variables.values() if isinstance(one, LanceDataset))
+    handle = next((one for one in known if one.uri == uri), None)
+    # other stores need options, and have costs
+    return handle or (uri if isinstance(uri, str) and "://" not in uri else None)
+
+
+def _of_function(
+    place: _Place, text: str, variables: Mapping[str, object], rest: str
+) -> Completions | None:
+    """Return the columns of the datasets that the line names, or of all; or tables in SQL."""
+    if place.function == "sql":
+        found: Completions | None = loaded("_notebook.sql_completion.complete_magic")(
+            "\n" + place.text, variables, rest.partition(place.quote)[0], cell=True
+        )
+        if found is None:
+            return None
+        names = [name for name in found.names if place.quote[0] not in name]
+        return Completions(found.fragment, tuple(names), found.kind) if names else None
+    handles = {name: v for name, v in variables.items() if isinstance(v, LanceDataset)}
+    words = set(re.findall(r"\w+", text.rpartition("\n")[2]))
+    chosen = [v for name, v in handles.items() if name in words] or [*handles.values()]
+    known = dict.fromkeys(name for handle in chosen[:_HANDLES] for name in columns(handle))
+    return offer(place.text, known, place.quote, COLUMNS)
 
 
 def _of_attributes(value: object, typed: str) -> Completions | None:

@@ -51,6 +51,7 @@ POSITIONS = {
     ("create_scalar_index", 1): "create_scalar_index.index_type",
     ("dedupe", 0): "keep",
     ("write_dataset", 2): "mode",
+    **dict.fromkeys((("dataset", 1), ("LanceDataset", 1)), REFS),
     ("write_mode", 0): "write_mode",
 }
 _IDENTIFIER = re.compile(r"(?:[^\W\d]\w*\.)*(?:[^\W\d]\w*)?$|`[^`]*$")
@@ -125,16 +126,19 @@ _cache: dict[tuple[str, str], tuple[float, list[object]]] = {}
 _threads: dict[tuple[str, str], threading.Thread] = {}
 
 
-def cached_listing(handle: LanceDataset, what: str) -> list[Any]:
-    """Return the tags, branches or versions; a slow listing is cached for the next call."""
-    key = handle._location.uri, what
+def cached_listing(place: LanceDataset | str, what: str) -> list[Any]:
+    """Return the tags, branches or versions; a slow listing is cached for the next call.
+
+    place: a handle, or the path of a dataset, which the thread opens.
+    """
+    key = place if isinstance(place, str) else place._location.uri, what
     when, names = _cache.get(key, (-_KEEP_SECONDS, []))
     if monotonic() - when < _KEEP_SECONDS:
         return names
 
     def list_names() -> None:
         try:
-            found = _LISTINGS[what](handle)
+            found = _LISTINGS[what](LanceDataset(place) if isinstance(place, str) else place)
         except Exception:  # the call that is being completed reports the error
             found = []
         _cache[key] = monotonic(), found

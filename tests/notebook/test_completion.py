@@ -108,6 +108,32 @@ PLACES: dict[str, tuple[str, ...] | None] = {
     'with lk.options(provenance="n': ("names",),
     'other.write_dataset(rows, mode="': None,
     'open("x", mode="': None,
+    'ds.tags["': ("jan",),
+    "ds.tags['j": ("jan",),
+    'ds.branches["t': ("try/out",),
+    'ds.tags["jan"].to_table(columns=["da': ("day",),
+    'ds.restore("': ("jan",),
+    "ds.restore(": ("2", "1", '"jan"'),
+    'lk.dataset(path, branch="': ("try/out",),
+    'lk.dataset(path, version="': ("jan",),
+    "lk.dataset(path, version=": ("2", "1", '"jan"'),
+    'lk.dataset(path, "j': ("jan",),
+    'lk.dataset(uri=path, branch="t': ("try/out",),
+    'lk.dataset(nosuch, branch="': None,
+    'lk.dataset("/no/such", branch="': None,
+    'lk.dataset("s3://bucket/x", branch="': None,
+    'lk.col("': NAMES,
+    'lk.col("o': ("odd name",),
+    "x = lk.source('da": ("day",),
+    'ds.to_table(filter=lk.col("da': ("day",),
+    'lk.col("day", "': None,
+    'lk.sql("SELECT * FROM ': ("arrow", "ds", "frame", "result"),
+    'lk.sql("SELECT * FROM d': ("ds",),
+    'lk.sql("""SELECT *\nFROM ds WHERE d': ("dep_delay", "day", "ds"),
+    "lk.sql(\"SELECT * FROM ds VERSION AS OF '": ("jan",),
+    "lk.sql('SELECT * FROM ds VERSION AS OF ": ("2", "1"),
+    'lk.sql("SELECT * FROM ds", "': None,
+    'ds.sql("SELECT * FROM ': None,
     "%lance hi": ("history",),
     "%lance history ": ("ds",),
     "%lance branches ds@t": ("try/out",),
@@ -178,8 +204,9 @@ def ds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_every_place(ds: Any) -> None:
+    unopened = f"{Path(ds.uri).parent}/./d.lance"  # no handle has this path
     for text, names in PLACES.items():
-        found = complete(text, {"ds": ds, "other": 1, **OWN, **FRAMES})
+        found = complete(text, {"ds": ds, "other": 1, "path": unopened, **OWN, **FRAMES})
         if text == "%%lance\nSELECT d\n":
             assert found is None or "ds" in found.names
         else:
@@ -202,6 +229,34 @@ def test_what_is_offered_can_be_run(ds: Any) -> None:
             assert len(lk.sql(text if "FROM" in text else text + ") FROM ds", ds=ds)) == 1
 
 
+def test_references_of_a_dataset_that_is_not_open_yet(tmp_path: Path, ds: Any) -> None:
+    text = f'lk.dataset("{tmp_path}/d.lance", branch="'
+    for variables in (OWN, {"ds": ds, **OWN}):
+        found = complete(text, variables)
+        assert found is not None
+        assert found.names == ("try/out",)
+    stored = lk.write_dataset({"x": [1]}, "memory://completed")
+    stored.tags.create("mine")
+    text = "lk.dataset('memory://completed', version='"
+    found = complete(text, {"stored": stored, **OWN})
+    assert found is not None
+    assert found.names == ("mine",)
+    assert complete(text, OWN) is None  # a store is only read through a handle
+
+
+def test_columns_of_all_datasets_without_one_in_the_line(ds: Any) -> None:
+    other = lk.write_dataset({"day": [1], "height": [2]}, "memory://completed-columns")
+    variables = {"ds": ds, "other": other, **OWN}
+    for line, names in {
+        "lk.col('": ("dep_delay", "day", "odd name", "s", 'ev"il', "s.y", "height"),
+        "other.to_table(filter=lk.col('": ("day", "height"),
+        "ds.head()\nother.count_rows(lk.col('h": ("height",),
+    }.items():
+        found = complete(line, variables)
+        assert found is not None
+        assert found.names == names
+
+
 def test_keys_without_the_extension(ds: Any) -> None:
     assert ds.indices._ipython_key_completions_() == ["day_idx"]
     assert ds._ipython_key_completions_() == list(ROWS)
@@ -209,7 +264,8 @@ def test_keys_without_the_extension(ds: Any) -> None:
 
 def test_ipython_offers_it(ds: Any) -> None:
     with ipython() as shell:
-        shell.user_ns |= {"ds": ds, **OWN}
+        mine = {"ds": ds, "path": ds.uri, **OWN, **FRAMES}
+        shell.user_ns |= mine
         for _ in range(2):
             shell.run_line_magic("load_ext", "lancekit")
         assert len(shell.Completer.custom_matchers) == 1
@@ -218,7 +274,7 @@ def test_ipython_offers_it(ds: Any) -> None:
                 with provisionalcompleter():
                     found = list(shell.Completer.completions(text, len(text)))
                 made = [text[: one.start] + one.text for one in found]
-                fragment = complete(text, {"ds": ds, **OWN}).fragment  # type: ignore[union-attr]
+                fragment = complete(text, mine).fragment  # type: ignore[union-attr]
                 base = text[: len(text) - len(fragment)]
                 assert made == [base + name for name in names], text
         shell.user_ns["ds"] = object()
