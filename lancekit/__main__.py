@@ -44,7 +44,7 @@ def _diff(ds: LanceDataset, given: argparse.Namespace) -> None:
 
 
 def _branch_or(at: Reference | None, ds: LanceDataset) -> Reference | None:
-    """Return the newest version of a branch for its name, unless it is that of a tag."""
+    """Return the newest version of the branch of this name, unless a tag has the name."""
     is_branch = isinstance(at, str) and at not in ds.tags and (at == "main" or at in ds.branches)
     return (str(at), None) if is_branch else at
 

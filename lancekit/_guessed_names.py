@@ -387,7 +387,7 @@ VALUES: Mapping[str, Lines] = {
     },
 }  # fmt: skip
 
-#: the lines of calls that are meant by a value, by argument
+#: by argument: the calls that a value stands for in other tools
 CALLS: Mapping[str, Lines] = {
     "mode": {_UPSERT: "upsert merge update", "ds.delete('price > 3')": "delete"},
 }

@@ -344,7 +344,7 @@ PARTS: Mapping[str, Lines] = {
     "SqlQueryBuilder": _QUERY, "SqlQuery": _QUERY,
 }  # fmt: skip
 
-#: the lines of arguments that do not fit, looked up before those of the dataset
+#: lines for arguments that do not fit; searched before the lines of the dataset
 ARGUMENTS_OF_PARTS: tuple[tuple[str, str, str], ...] = (
     ("merge_insert", UPSERT, "(more) (wrong) source data source_table predicate source_alias "
      "target_alias other condition"),

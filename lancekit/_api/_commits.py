@@ -379,7 +379,7 @@ class Settings(Handle):
         Returns
         -------
         Answer
-            What was done, and the call that takes it back.
+            The change, and the call that undoes it.
 
         Raises
         ------
@@ -425,7 +425,7 @@ class Settings(Handle):
         Returns
         -------
         Answer
-            What was done.
+            The change that was made.
 
         Raises
         ------

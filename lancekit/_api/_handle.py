@@ -258,7 +258,7 @@ class Handle:
         Returns
         -------
         Answer
-            What was done.
+            The change that was made.
 
         Raises
         ------

@@ -98,7 +98,7 @@ class Indices(Handle):
         Returns
         -------
         Answer
-            What was done, and the call that takes it back.
+            The change, and the call that undoes it.
 
         Raises
         ------
@@ -252,7 +252,7 @@ class Indices(Handle):
         Returns
         -------
         Answer
-            What was done.
+            The change that was made.
 
         Raises
         ------

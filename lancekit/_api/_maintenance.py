@@ -353,7 +353,7 @@ class Maintenance(Handle):
         Returns
         -------
         Answer
-            What was done, and the call that takes it back.
+            The change, and the call that undoes it.
 
         Raises
         ------
@@ -448,7 +448,7 @@ class Maintenance(Handle):
         Returns
         -------
         Answer
-            What was done.
+            The change that was made.
 
         Raises
         ------

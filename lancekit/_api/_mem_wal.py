@@ -50,7 +50,7 @@ class MemWal(Handle):
         Returns
         -------
         Answer
-            What was done.
+            The change that was made.
 
         Raises
         ------

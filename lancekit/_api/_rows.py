@@ -239,7 +239,7 @@ class Columns(Handle):
         Returns
         -------
         Answer
-            What was done, and the call that takes it back.
+            The change, and the call that undoes it.
 
         Raises
         ------
@@ -306,7 +306,7 @@ class Columns(Handle):
         Returns
         -------
         Answer
-            What was done, and the call that takes it back.
+            The change, and the call that undoes it.
 
         Raises
         ------

@@ -159,7 +159,7 @@ class Versions(Handle):
         Parameters
         ----------
         version
-            The version: a number, a tag, or a time; by default, that of the handle.
+            A number, a tag, or a time.  By default the handle's version.
 
         Raises
         ------

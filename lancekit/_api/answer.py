@@ -11,10 +11,10 @@ from lancekit._versions.snapshot import Snapshot
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Answer(Displayed):
-    """What a call has done: a card in notebooks, and one line as `repr`.
+    """Answer of a call that changed something: a card in notebooks, and one line as `repr`.
 
-    The card is made when it is shown, from what the commit knows.  `call` is the name of the call,
-    such as ``"insert"``; `version` and `branch` are those of the handle after it (0 without one).
+    The card is made when it is shown, from facts of the commit.  `call` is the name of the call,
+    such as ``"insert"``.  The handle is at `version` of `branch` after the call (0 without one).
     """
 
     _in_line = True
@@ -30,7 +30,7 @@ class Answer(Displayed):
 
 
 class ChangedSettings(dict[str, str]):
-    """The settings after a change, as a dictionary; notebooks show what the call changed."""
+    """The settings after a change, as a dictionary; notebooks show the changed keys."""
 
     def __init__(self, values: Mapping[str, str], done: Answer) -> None:
         super().__init__(values)

@@ -159,7 +159,7 @@ class Branches(Refs[H_co]):
         Returns
         -------
         Answer
-            What was done.
+            The change that was made.
 
         Raises
         ------

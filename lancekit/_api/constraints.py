@@ -172,7 +172,7 @@ class Constraints(FramedByName):
         Returns
         -------
         Answer
-            What was done, and the call that takes it back.
+            The change, and the call that undoes it.
 
         Raises
         ------

@@ -432,7 +432,7 @@ def exported(
     overwrite: bool,
     most: int,
 ) -> WrittenFiles:
-    """Write rows to files of at most ``most`` rows; count those that wait in shards."""
+    """Write rows to files of at most ``most`` rows; count rows that wait in shards."""
     target, snapshot = local_path(path, "export()"), handle._snapshot
     wanted = wanted.over(handle._scan_defaults)
     handle._check_shards(requested=wanted.include_mem_wal)

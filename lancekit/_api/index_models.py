@@ -63,7 +63,7 @@ class IvfModel:
         Returns
         -------
         Answer
-            What was done.
+            The change that was made.
 
         Raises
         ------
@@ -153,7 +153,7 @@ class PqModel:
         Returns
         -------
         Answer
-            What was done.
+            The change that was made.
 
         Raises
         ------

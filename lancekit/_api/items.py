@@ -24,7 +24,7 @@ class Readable(Protocol):
 def read_item(ds: Readable, item: object) -> pa.Table:
     """Read the rows or columns of an item: a slice, a condition, a mask, positions or names.
 
-    Raises InvalidTypeError: the item is something else; the hint has the right line.
+    Raises InvalidTypeError: the item has another type, and the hint has the right line.
     """
     if isinstance(item, slice):
         return _slice(ds, item)

@@ -214,7 +214,7 @@ class LanceDataset(
         Returns
         -------
         Answer
-            What was done, and the call that takes it back.
+            The change, and the call that undoes it.
 
         Raises
         ------

@@ -20,7 +20,7 @@ T = TypeVar("T")
 class Framed(Displayed):
     """Base of lists of descriptions: `to_pandas` and `to_polars` return them as rows.
 
-    ``pl.DataFrame(it)`` makes the same rows of what is no `list`.
+    ``pl.DataFrame(it)`` makes the same rows of a container that is no `list`.
     """
 
     __slots__ = ()
@@ -34,7 +34,7 @@ class Framed(Displayed):
         return ({name: value_of(item, name) for name in columns} for item in items)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the items as rows of a pandas DataFrame, also if there is none."""
+        """Return the items as rows of a pandas DataFrame, which can be empty."""
         import pandas as pd
 
         return pd.DataFrame([*self._rows()], columns=[*self._described()[1]])

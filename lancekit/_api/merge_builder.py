@@ -105,8 +105,8 @@ class MergeInsertBuilder(MergePlans, Displayed):
     ) -> MergeInsertBuilder:
         """Delete target rows without a match; with ``expr``, only those where it is true.
 
-        The columns are those of the target: ``lk.target("id") == 9`` and ``lk.col("id") == 9`` are
-        the same condition.
+        The condition reads columns of the target: ``lk.target("id") == 9`` and
+        ``lk.col("id") == 9`` are the same.
         """
         names = self._handle._snapshot.manifest.schema.to_arrow().names
         if isinstance(expr, Expression) and "target" not in names:

@@ -166,7 +166,7 @@ class DatasetOptimizer(Hinting):
         Returns
         -------
         Answer
-            What was done, and the call that takes it back.
+            The change, and the call that undoes it.
 
         Raises
         ------
@@ -211,7 +211,7 @@ class DatasetOptimizer(Hinting):
         Returns
         -------
         Answer
-            What was done, and the call that takes it back.
+            The change, and the call that undoes it.
 
         Raises
         ------

@@ -103,7 +103,7 @@ class ShardWriter(Closing, Displayed):
         Returns
         -------
         Answer
-            What was done.
+            The change that was made.
 
         Raises
         ------
@@ -151,7 +151,7 @@ class ShardWriter(Closing, Displayed):
         Returns
         -------
         Answer
-            What was done.
+            The change that was made.
 
         Raises
         ------

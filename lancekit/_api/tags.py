@@ -89,7 +89,7 @@ class Refs(FramedByName, Generic[A_co]):
         raise NotImplementedError
 
     def keys(self) -> tuple[str, ...]:
-        """Return the names as `names` does, for ``dict(ds.tags)``, which opens each of them."""
+        """Return the names as `names` does, for ``dict(ds.tags)``, which opens each version."""
         return self.names()
 
     def list_ordered(self, order: Literal["asc", "desc"] | None = None) -> Pairs:
@@ -192,7 +192,7 @@ class Tags(Refs[A_co]):
         Returns
         -------
         Answer
-            What was done, and the call that takes it back.
+            The change, and the call that undoes it.
 
         Raises
         ------
@@ -230,7 +230,7 @@ class Tags(Refs[A_co]):
         Returns
         -------
         Answer
-            What was done, and the call that takes it back.
+            The change, and the call that undoes it.
 
         Raises
         ------
@@ -274,7 +274,7 @@ class Tags(Refs[A_co]):
         Returns
         -------
         Answer
-            What was done.
+            The change that was made.
 
         Raises
         ------

@@ -25,7 +25,7 @@ def snapshot_at(location: BranchLocation, reference: object) -> Snapshot:
 
 
 def snapshot_to_restore(handle: Handle, version: object) -> Snapshot:
-    """Load the version that a restore commits again: by default that of the handle."""
+    """Load the version that a restore commits again, by default the handle's version."""
     old = handle._snapshot if version is None else snapshot_at(handle._location, version)
     branch = old.location.name
     if branch != handle._location.name:
@@ -39,8 +39,8 @@ def snapshot_to_restore(handle: Handle, version: object) -> Snapshot:
 def snapshot_as_of(location: BranchLocation, moment: object) -> Snapshot:
     """Load the newest version committed at or before a moment.
 
-    moment: a datetime, a date, a pandas Timestamp or ISO text; without a zone it is local time, and
-    warns.  Or a timedelta of 0 or less, relative to now.
+    moment: a datetime, a date, a pandas Timestamp or ISO text.  Local time if it has no zone, with
+    a warning.  Or a timedelta of 0 or less, relative to now.
     """
     listing = list_versions(location)
     when = _aware(moment)

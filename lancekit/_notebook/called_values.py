@@ -36,7 +36,7 @@ def add_note(error: TypeError, trace: TracebackType) -> None:
 def _expression(
     file: str, line: int | None, end: int | None, start: int | None, stop: int | None
 ) -> ast.expr | None:
-    """Return the expression at a position of a file, if it stands in one line."""
+    """Return the expression at a position of a file, if it has one line."""
     if line is None or line != end:
         return None
     text = linecache.getline(file, line).encode()[start:stop].decode()

@@ -32,7 +32,7 @@ def csv_reader(files: pads.FileSystemDataset, form: pads.CsvFileFormat) -> pa.Re
 
     The options of the format have the types that the user named.  Arrow guessed the others.
 
-    Raises SchemaMismatchError: a value is none of the column's type, or loses digits as a float.
+    Raises SchemaMismatchError: a value does not have the column's type, or loses digits as a float.
     """
     declared = form.default_fragment_scan_options.convert_options.column_types
     schema = read = files.schema
@@ -97,7 +97,7 @@ def _is_number(text: str | None) -> bool:
 def _loses(text: str, number: float) -> bool:
     """Return True if a number in a text has more digits than its float.
 
-    Digits that repeat the float itself, such as those of ``%.18e``, are no loss.
+    Digits that repeat the float itself, as ``%.18e`` writes them, are no loss.
 
     Examples
     --------

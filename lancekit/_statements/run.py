@@ -92,7 +92,7 @@ def _around(frame: FrameType) -> FrameType | None:
     """Return the frame of the function around a comprehension; ``None`` for other frames."""
     nested = frame.f_code.co_name in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
     found = frame.f_back if nested else None
-    # a generator may run anywhere: the function around it is the one that has its code
+    # a generator may run anywhere: the function around it has its code as a constant
     while found is not None and all(one is not frame.f_code for one in found.f_code.co_consts):
         found = found.f_back
     return found

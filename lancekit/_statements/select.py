@@ -374,7 +374,7 @@ class SqlResult(Displayed):
         return name in self.schema.names
 
     def to_batches(self) -> list[pa.RecordBatch]:
-        """Return the rows as Arrow batches."""
+        """Return the result as a list of Arrow record batches."""
         return self.to_table().to_batches()
 
     def to_spark(self) -> Any:

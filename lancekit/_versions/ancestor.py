@@ -163,7 +163,7 @@ def snapshot_before(snapshot: Snapshot) -> Snapshot:
         return load_snapshot(snapshot.location.on(fork.parent_branch), fork.parent_version)
     if snapshot.version == 1:
         raise InvalidArgumentError(
-            f"{snapshot.location.name}:1 is the first version, so there is none before it.",
+            f"{snapshot.location.name}:1 is the first version and has no previous version.",
             hint="Pass the version to compare with: ds.diff(old).",
             version=1,
         )

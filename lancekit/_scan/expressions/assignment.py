@@ -129,7 +129,7 @@ def compile_assignment(field: pa.Field, sql: str, schema: pa.Schema) -> Assignme
     return assignment
 
 
-#: kinds of constants by type family, with what a column of the family needs
+#: the kind of constant that a column needs, by the family of its type
 _KINDS = {
     "number": "a number",
     "text": "a text",
@@ -139,9 +139,9 @@ _KINDS = {
     "time": "a time of day",
     "duration": "a duration",
 }
-#: families whose columns no sum or difference of numbers is meant for
+#: families whose columns reject sums and differences of numbers, which lack quotes
 _QUOTED = ("text", "moment", "time")
-#: families of types whose constants must be held as they are
+#: families of types that must hold a constant without rounding
 _EXACT = ("number", "moment", "time", "duration")
 
 

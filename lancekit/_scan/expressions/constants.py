@@ -219,7 +219,7 @@ def _duration(count: int, unit: str) -> Syntax:
 
 # ---- functions of NumPy, and types
 
-#: the operators and methods for NumPy's functions, and those of the right operand
+#: the operators and methods for NumPy's functions: of the left operand, and of the right one
 UFUNCS: Mapping[str, str] = {
     **{"add": "__add__ __radd__", "subtract": "__sub__ __rsub__", "power": "__pow__ __rpow__"},
     **{"multiply": "__mul__ __rmul__", "divide": "__truediv__ __rtruediv__"},

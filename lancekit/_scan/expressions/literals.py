@@ -125,7 +125,7 @@ def moments(texts: Sequence[str], kind: pa.DataType) -> pa.Array | None:
 
 
 def _floating(value: int | Decimal, kind: pa.DataType) -> pa.Scalar:
-    """Round a number to a width; for half floats, return it as a float, as they are computed."""
+    """Round a number to a width; half floats are returned as floats, which compute their values."""
     number = scalar_of(_double(value), pa.float64())
     if not pt.is_float16(kind):
         return pc.cast(number, kind)

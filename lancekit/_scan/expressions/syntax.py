@@ -161,7 +161,7 @@ _OPPOSITES |= {opposite: kind for kind, opposite in _OPPOSITES.items()}
 
 
 def opposite(tree: Syntax) -> Syntax:
-    """Return the negation of a condition, as another operator if there is one.
+    """Return the negation of a condition, by the opposite operator if SQL has it.
 
     Below ``NOT``, numbers are compared as doubles, so both conditions could be true.
     """

@@ -207,7 +207,7 @@ def check_finite(before: pa.Array, after: pa.Array) -> None:
 
 
 def _infinities(values: pa.Array) -> float:
-    """Count the infinite floats in plain or nested values; texts can be any number of them."""
+    """Count the infinite floats in plain or nested values; text can have any number."""
     found = 0.0
 
     def count(part: pa.Array, kind: pa.DataType) -> pa.Array:
