@@ -1,13 +1,15 @@
-"""Cards of the results of operations and queries, and of plans of branch merges and cleanups."""
+"""Cards of results of operations and queries, of merges' plans and samples, and of cleanups."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 
 from lancekit._api.branch_comparison import BranchComparison
+from lancekit._api.diff_rows import ChangedRow
 from lancekit._api.glance import find_conflicts, some_conflicts
 from lancekit._legible import literal
 from lancekit._notebook.cards.answers import undo_facts
@@ -23,6 +25,7 @@ from lancekit._notebook.cards.common import (
     titled,
     waiting_facts,
 )
+from lancekit._notebook.cards.histories import rows_table as changes_table
 from lancekit._notebook.cards.rows import rows_table
 from lancekit._notebook.render.models import Card, Fact, Row, Table
 from lancekit._notebook.render.words import cell, clean, count, cut, listing, plural, size
@@ -39,6 +42,7 @@ from lancekit._operations.common.results import (
 from lancekit._operations.lineage.branch_merge import BranchMergePlan
 from lancekit._operations.lineage.conflicts import ConflictedRow, Conflicts
 from lancekit._operations.maintenance.deepen import DeepenResult
+from lancekit._sampled import SampledRows
 from lancekit._statements.select import Part, SqlResult
 from lancekit.options import options
 
@@ -287,6 +291,26 @@ def conflict_rows(one: ConflictedRow) -> Iterator[Row]:
         start = ("",) * len(start)  # only the first value of a row has its key
     if len(names) > _VALUES:
         yield Row((*start, plural(len(names) - _VALUES, "more column"), "", "", ""))
+
+
+def sampled_changes_card(rows: SampledRows[ChangedRow], _now: datetime) -> Card:
+    shown = rows[: options.display_rows]
+    names = list(dict.fromkeys(name for row in shown for name in row.cells))
+    made = changes_table("Values, old → new", shown, names[: options.display_columns])
+    return _sampled("Changed rows", rows, made)
+
+
+def sampled_conflicts_card(rows: SampledRows[ConflictedRow], _now: datetime) -> Card:
+    shown = rows[: options.display_rows]
+    key = [clean(name) for name in shown[0].key] if shown else []
+    columns = titled(*key, "ours/theirs", "column", "base", "ours", "theirs")
+    lines = tuple(line for row in shown for line in conflict_rows(row))
+    return _sampled("Conflicts", rows, Table(caption="Values", columns=columns, rows=lines))
+
+
+def _sampled(kind: str, rows: SampledRows[Any], table: Table) -> Card:
+    title = f"{count(len(rows))} of {plural(rows.total, 'row')}"
+    return Card(kind=kind, title=title, headline=(), tables=(table,))
 
 
 def compaction_card(result: CompactionMetrics, _now: datetime) -> Card:
