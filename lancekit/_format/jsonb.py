@@ -15,7 +15,7 @@ import re
 import struct
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -167,25 +167,88 @@ def from_jsonb(values: pa.Array) -> pa.Array:
     Raises CorruptFileError: a value is not JSONB.
     """
     return pa.array(
-        [None if data is None else _decode_value(data) for data in values.to_pylist()], pa.string()
+        [None if data is None else text_of(data) for data in values.to_pylist()], pa.string()
     )
 
 
-def _decode_value(data: bytes) -> str:
+def text_of(data: bytes) -> str:
+    """Decode one JSONB value to JSON text.
+
+    Raises CorruptFileError: it is not JSONB.
+    """
     try:
-        (header,) = struct.unpack_from(">I", data)
-        if header & _KINDS != _SCALAR:
-            return _text(data, 0, len(data))
-        (word,) = struct.unpack_from(">I", data, 4)
-        return _TEXTS[word >> 28](data, 8, word & _LENGTH)
-    except (struct.error, KeyError, ValueError, RecursionError) as error:
-        raise CorruptFileError(f"A JSON value of {len(data)} bytes is damaged: {error}.") from error
+        return whole(data).text()
+    except DAMAGE as error:
+        raise damaged(data, error) from error
 
 
-def _text(data: bytes, start: int, length: int) -> str:
-    """Decode an array or object; raise ``ValueError`` if a part exceeds its bounds.
+#: what reading a damaged value raises
+DAMAGE = (struct.error, KeyError, ValueError, RecursionError)
 
-    Without this check, a few bytes could be the content of very many parts.
+
+def damaged(data: bytes, error: Exception) -> CorruptFileError:
+    """Return the error for a value that cannot be read."""
+    return CorruptFileError(f"A JSON value of {len(data)} bytes is damaged: {error}.")
+
+
+class Part(NamedTuple):
+    """A value within a JSONB value: its kind, and where its bytes are."""
+
+    data: bytes
+    kind: int
+    at: int
+    size: int
+
+    def text(self) -> str:
+        """Return it as JSON text."""
+        return _TEXTS[self.kind](self.data, self.at, self.size)
+
+    def encoded(self) -> bytes:
+        """Return it as a JSONB value of its own."""
+        body = self.data[self.at : self.at + self.size]
+        if self.kind == _CONTAINER:
+            return body
+        return struct.pack(">II", _SCALAR, self.kind << 28 | self.size) + body
+
+    def is_container(self) -> bool:
+        """Tell an object or an array from other values."""
+        return self.kind == _CONTAINER
+
+    def items(self) -> list[Part] | None:
+        """Return the items of an array; ``None`` of anything else."""
+        is_object, found = (
+            _parts(self.data, self.at, self.size) if self.is_container() else (True, [])
+        )
+        return None if is_object else [Part(self.data, *place) for place in found]
+
+    def members(self, key: bytes | None = None) -> list[Part]:
+        """Return the values of an object, or that of one key; none of anything else."""
+        data, _, at, size = self
+        is_object, found = _parts(data, at, size) if self.is_container() else (False, [])
+        if not is_object:
+            return []
+        names, values = found[: len(found) // 2], found[len(found) // 2 :]
+        return [
+            Part(data, *value)
+            for (_, at, size), value in zip(names, values, strict=True)
+            if key is None or data[at : at + size] == key
+        ]
+
+
+def whole(data: bytes) -> Part:
+    """Return a JSONB value as its own part."""
+    (header,) = struct.unpack_from(">I", data)
+    if header & _KINDS != _SCALAR:
+        return Part(data, _CONTAINER, 0, len(data))
+    (word,) = struct.unpack_from(">I", data, 4)
+    return Part(data, word >> 28, 8, word & _LENGTH)
+
+
+def _parts(data: bytes, start: int, length: int) -> tuple[bool, list[tuple[int, int, int]]]:
+    """Return whether a container is an object, and the kind, start and size of each part.
+
+    It raises ``ValueError`` if a part exceeds its bounds. Without this check, a few bytes could be
+    the content of very many parts.
     """
     stop = start + length
     (header,) = struct.unpack_from(">I", data, start)
@@ -197,15 +260,22 @@ def _text(data: bytes, start: int, length: int) -> str:
     at = start + 4 + 4 * len(words)
     if at > stop:
         raise ValueError("it is truncated")
-    texts = []
+    found = []
     for word in words:
         size = word & _LENGTH
         if at + size > stop:
             raise ValueError("it is truncated")
-        texts.append(_TEXTS[word >> 28](data, at, size))
+        found.append((word >> 28, at, size))
         at += size
+    return is_object, found
+
+
+def _text(data: bytes, start: int, length: int) -> str:
+    is_object, found = _parts(data, start, length)
+    texts = [_TEXTS[kind](data, at, size) for kind, at, size in found]
     if is_object:
-        pairs = zip(texts[:count], texts[count:], strict=True)
+        half = len(texts) // 2
+        pairs = zip(texts[:half], texts[half:], strict=True)
         return "{" + ",".join(f"{key}:{value}" for key, value in pairs) + "}"
     return "[" + ",".join(texts) + "]"
 

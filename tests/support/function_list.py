@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from lancekit._scan.expressions.calls import BY_SYNTAX
 from lancekit._scan.expressions.kernels.function import ANY_NUMBER, Function
 from lancekit._scan.expressions.kernels.functions import CHOICES
+from lancekit._scan.expressions.kernels.json_values import JSON_FUNCTIONS
 from lancekit._scan.expressions.kernels.lists import LIST_FUNCTIONS, NUMBER_FUNCTIONS
 from lancekit._scan.expressions.kernels.temporal import TIME_FUNCTIONS
 from lancekit._scan.expressions.kernels.text import TEXT_FUNCTIONS
@@ -17,6 +18,7 @@ _GROUPS: Mapping[str, Mapping[str, Function]] = {
     "Numbers": NUMBER_FUNCTIONS,
     "Dates and times": TIME_FUNCTIONS,
     "Lists": LIST_FUNCTIONS,
+    "JSON": JSON_FUNCTIONS,
 }
 
 

@@ -15,6 +15,7 @@ from lancekit._casts import nearest
 from lancekit._format.arrow_parts import decimal_size, unit_and_zone
 from lancekit._scan.expressions.kernels import sizes
 from lancekit._scan.expressions.kernels.function import ANY_NUMBER, Function
+from lancekit._scan.expressions.kernels.json_values import JSON_FUNCTIONS
 from lancekit._scan.expressions.kernels.lists import LIST_FUNCTIONS, NUMBER_FUNCTIONS
 from lancekit._scan.expressions.kernels.moments import UNITS, in_common_zone
 from lancekit._scan.expressions.kernels.operators import COMPARISONS, Value, family
@@ -97,4 +98,5 @@ FUNCTIONS: Mapping[str, Function] = {
     **NUMBER_FUNCTIONS,
     **TIME_FUNCTIONS,
     **LIST_FUNCTIONS,
+    **JSON_FUNCTIONS,
 }
