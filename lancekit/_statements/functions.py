@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lancekit._scan.expressions.kernels.functions import FUNCTIONS as OF_FILTERS
 from lancekit._statements.literals import coerce, is_constant, widened
 from lancekit._statements.scope import Scope
 from lancekit._statements.tree import BIGINT, DOUBLE, TEXT, TIMESTAMP, Expr, decimal_of, family
@@ -289,12 +290,13 @@ def call(
         return Expr("window function", found.args, found.kind, name)
     if name not in FUNCTIONS:
         close = difflib.get_close_matches(name, [*FUNCTIONS, *AGGREGATES, *WINDOWS], 3, 0.6)
-        raise scope.text.fail(
-            tree,
-            f"there is no function {name!r} with the same meaning on all engines:",
-            f"Did you mean {' or '.join(close)}?" if close else "",
-            function=name,
-        )
+        hint = f"Did you mean {' or '.join(close)}?" if close else ""
+        if name in OF_FILTERS:
+            hint = (
+                f"Filters and new columns have it: `ds.to_table(columns={{'x': '{name}(...)'}})`."
+            )
+        message = f"there is no function {name!r} with the same meaning on all engines:"
+        raise scope.text.fail(tree, message, hint, function=name)
     if name == "round" and args and family(args[0].kind) == "integer":
         return _rounded(args, tree, scope)
     return apply(name, FUNCTIONS[name], args, tree, scope)

@@ -216,3 +216,9 @@ def test_an_error_of_a_scan_comes_through(tmp_path) -> None:
         file.unlink()
     with pytest.raises(lk.errors.CorruptFileError):
         lk.sql("SELECT x FROM ds", ds=ds)
+
+
+def test_a_function_of_filters_alone_is_said_to_be_one() -> None:
+    t = pa.table({"x": ["[]"]})
+    with pytest.raises(PredicateError, match=r"columns=\{'x': 'json_exists\(\.\.\.\)'\}"):
+        lk.sql("SELECT json_exists(x, '$') FROM t", t=t)
