@@ -21,6 +21,7 @@ from lancekit._statements.queries import compile_query
 from lancekit._statements.relations import constant, handle_of
 from lancekit._statements.scope import Scope
 from lancekit._statements.select import SqlResult, choose, leaves_of, run_query
+from lancekit._statements.tables import wanted_rows
 from lancekit._statements.tree import Leaf
 from lancekit.errors import DatasetNotFoundError
 
@@ -112,7 +113,7 @@ def explain_query(tree: exp.Expression, scope: Scope) -> SqlResult:
 
 def _read(leaf: Leaf) -> tuple[object, ...]:
     columns = [*leaf.used]
-    told = leaf.table.explained(columns, leaf.filter, leaf.limit)
+    told = leaf.table.explained(wanted_rows(columns, leaf.filter, leaf.limit))
     reads = None if told is None else told.reads
     return (
         leaf.table.name,

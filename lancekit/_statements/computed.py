@@ -31,7 +31,7 @@ from lancekit._statements.filter_syntax import ColumnPath, NotFilterError, push_
 from lancekit._statements.literals import constant
 from lancekit._statements.scope import Column, Scope, Seen
 from lancekit._statements.select import choose, leaves_of, outer_columns, run_query
-from lancekit._statements.tables import Table, with_json
+from lancekit._statements.tables import Table, wanted_rows, with_json
 from lancekit._statements.tree import BIGINT, Expr, Join, Leaf, Output, Query, Select, family
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import DuplicateKeysError
@@ -247,7 +247,7 @@ def rows_for(query: Query, names: Sequence[str], sql: str, target: LanceDataset)
         options = ScanArguments(columns=columns, filter=leaf.filter, limit=leaf.limit)
         return scan_of(table.handle._snapshot, options)
     if table.on_spark:
-        return table.frame(wanted, None, None)[0].toDF(*names)
+        return table.frame(wanted_rows(wanted))[0].toDF(*names)
     rows: pa.Table = table.source.select(wanted).rename_columns(list(names))
     return rows.slice(0, leaf.limit)
 

@@ -20,7 +20,7 @@ from lancekit._scan.expressions.kernels.functions import FUNCTIONS
 from lancekit._scan.expressions.predicate import Unbound
 from lancekit._spark.frames.types import with_leaves
 from lancekit._statements.emit import LOCAL, SPARK, Written, write
-from lancekit._statements.tables import Stream
+from lancekit._statements.tables import Stream, wanted_rows
 from lancekit._statements.tree import Derived, Expr, Leaf, Query, Select
 from lancekit.errors import EngineError, LancekitError
 
@@ -44,7 +44,8 @@ def run_query(query: Query, sql: str) -> SqlResult:
     frames, kept = dict[str, object](), list[object]()
     for read in written.reads:
         leaf = read.leaf
-        frame, keep = leaf.table.frame(list(read.columns.values()), leaf.filter, leaf.limit)
+        wanted = wanted_rows(read.columns.values(), leaf.filter, leaf.limit)
+        frame, keep = leaf.table.frame(wanted)
         frames[f"t{leaf.number}"] = frame.toDF(*read.columns)
         kept.append(keep)
     found, collect = spark_engine().statement(written.text, frames, written.parameters)
@@ -153,16 +154,12 @@ def _run_locally(query: Written, schema: pa.Schema) -> pa.Table:
     failed = list[BaseException]()
     try:
         for read in query.reads:
-            stream = _watched(
-                read.leaf.table.stream(
-                    list(read.columns.values()), read.leaf.filter, read.leaf.limit
-                ).named(list(read.columns)),
-                failed,
-            )
-            stream = _counted(stream)
-            small = read.leaf.table.rows is not None and _bytes(read.leaf.table.rows, stream)
+            leaf, table = read.leaf, read.leaf.table
+            wanted = wanted_rows(read.columns.values(), leaf.filter, leaf.limit)
+            stream = _counted(_watched(table.stream(wanted).named(list(read.columns)), failed))
+            small = table.rows is not None and _bytes(table.rows, stream)
             rows = stream.reader().read_all() if small else stream
-            session.register(f"t{read.leaf.number}", rows)
+            session.register(f"t{leaf.number}", rows)
         for name in _OWN:
             if f"lancekit_{name}(" in query.text:
                 session.create_function(

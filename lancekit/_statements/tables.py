@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -202,47 +202,31 @@ class Table:
             return self.rows
         return self._scanner(ScanArguments(columns=[], filter=filter)).count_rows()
 
-    def stream(
-        self,
-        columns: Sequence[str],
-        filter: Unbound | None,  # noqa: A002  # as in scans
-        limit: int | None,
-    ) -> Stream:
+    def stream(self, wanted: ScanArguments) -> Stream:
         """Return a lazy stream of some columns, in types that both engines have."""
         if self.handle is None:
-            rows: pa.Table = self.source.select(list(columns)).slice(0, limit)
+            rows: pa.Table = self.source.select(list(wanted.columns or ())).slice(0, wanted.limit)
             return Stream(rows.schema, lambda: iter(rows.to_batches()))
-        scanner = self._scanner(_options(columns, filter, limit))
+        scanner = self._scanner(wanted)
         return Stream(scanner.projected_schema, scanner.to_batches)
 
-    def frame(
-        self,
-        columns: Sequence[str],
-        filter: Unbound | None,  # noqa: A002  # as in scans
-        limit: int | None,
-    ) -> tuple[Any, object]:
+    def frame(self, wanted: ScanArguments) -> tuple[Any, object]:
         """Return some columns as a Spark DataFrame, and an object to keep alive with it."""
-        names = list(columns)
         if self.handle is not None:
-            options = _options(names, filter, limit)
             if self.read_set is not None:
-                return spark_engine().frame(planned_over(self.read_set, options), None), None
-            return frame_of(self.handle._snapshot, options), None
+                return spark_engine().frame(planned_over(self.read_set, wanted), None), None
+            return frame_of(self.handle._snapshot, wanted), None
+        names = list(wanted.columns or ())
         if self.on_spark:
             return self.source.select(*(f"`{n.replace('`', '``')}`" for n in names)), None
         kept = spark_engine().source(self.source.select(names), None)
         return kept.frame, kept
 
-    def explained(
-        self,
-        columns: Sequence[str],
-        filter: Unbound | None,  # noqa: A002  # as in scans
-        limit: int | None,
-    ) -> Explanation | None:
+    def explained(self, wanted: ScanArguments) -> Explanation | None:
         """Return the explanation of a scan of a dataset; ``None`` for other sources."""
         if self.handle is None:
             return None
-        return self._scanner(_options(columns, filter, limit)).explain()
+        return self._scanner(wanted).explain()
 
     def _scanner(self, options: ScanArguments) -> LanceScanner:
         if self.read_set is None:
@@ -250,20 +234,14 @@ class Table:
         return LanceScanner(planned_over(self.read_set, options), self.read_set.base)
 
 
-def _options(
-    columns: Sequence[str],
-    filter: Unbound | None,  # noqa: A002  # as in scans
-    limit: int | None,
+def wanted_rows(
+    columns: Iterable[str], condition: Unbound | None = None, limit: int | None = None
 ) -> ScanArguments:
-    wanted = _scan_columns(columns)
-    return ScanArguments(columns=wanted, filter=filter, limit=limit, blob_handling=BLOBS)
-
-
-def _scan_columns(columns: Sequence[str]) -> list[str] | dict[str, str]:
-    """Return the columns of a scan; row addresses are cast to bigint, which all engines have."""
-    if ROW_ADDRESS not in columns:
-        return list(columns)
-    return {n: f"CAST({n} AS bigint)" if n == ROW_ADDRESS else quoted(n) for n in columns}
+    """Return the arguments of a scan; row addresses are cast to bigint, which all engines have."""
+    wanted: list[str] | dict[str, str] = list(columns)
+    if ROW_ADDRESS in wanted:
+        wanted = {n: f"CAST({n} AS bigint)" if n == ROW_ADDRESS else quoted(n) for n in wanted}
+    return ScanArguments(columns=wanted, filter=condition, limit=limit, blob_handling=BLOBS)
 
 
 @dataclass(frozen=True, slots=True)
