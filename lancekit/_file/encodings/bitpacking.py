@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from lancekit._file.encodings import flat
 from lancekit._file.encodings.buffers import (
     TOO_SHORT,
+    Buffers,
     ChunkBuffers,
+    Encoding,
     cut,
     located,
     narrowed,
@@ -59,9 +61,7 @@ _TOO_MANY = "a bit-packed chunk of more than 1024 values"
 _IMPOSSIBLE = "an impossible packed width"
 
 
-def decode_blocks(
-    encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
-) -> DecodedValues:
+def decode_blocks(encoding: Encoding, pieces: ChunkBuffers, counts: Ints) -> DecodedValues:
     """Decode inline blocks of up to 1024 values each."""
     bits_per_value = int(encoding.inline_bitpacking.uncompressed_bits_per_value)
     dtype = word_type(bits_per_value)
@@ -111,10 +111,7 @@ def _unpack_by_width(bodies: ChunkBuffers, widths: Ints, out: NDArray[np.generic
 
 
 def decode_chunks(
-    encoding: pb.CompressiveEncoding,
-    buffers: Sequence[ChunkBuffers],
-    counts: Ints,
-    rows: Ints | None,
+    encoding: Encoding, buffers: Buffers, counts: Ints, rows: Ints | None
 ) -> DecodedValues:
     """Decode inline chunks; unpack values one by one if only a few are requested."""
     if rows is None or len(rows) * _FEW > int(counts.sum()):
@@ -142,7 +139,7 @@ def decode_chunks(
     return Fixed(size, values.astype(dtype).view(np.uint8), len(rows))
 
 
-def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> Fixed:
+def decode_block(encoding: Encoding, data: Bytes, count: int) -> Fixed:
     """Decode one inline block."""
     width, words = _block(encoding, data, count)
     size = words.itemsize
@@ -152,9 +149,7 @@ def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> F
     return Fixed(size, values.reshape(-1).view(np.uint8)[: count * size], count)
 
 
-def _block(
-    encoding: pb.CompressiveEncoding, data: Bytes, count: int
-) -> tuple[int, NDArray[np.unsignedinteger]]:
+def _block(encoding: Encoding, data: Bytes, count: int) -> tuple[int, NDArray[np.unsignedinteger]]:
     """Return the width of one block, and its packed words."""
     dtype = word_type(int(encoding.inline_bitpacking.uncompressed_bits_per_value))
     size = dtype.itemsize
@@ -168,7 +163,7 @@ def _block(
 
 
 def decode_chunk(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
+    encoding: Encoding, buffers: Sequence[Bytes], count: int, rows: range
 ) -> DecodedValues:
     """Decode one inline chunk; of a single row, unpack only that value."""
     if len(rows) != 1:
@@ -178,9 +173,7 @@ def decode_chunk(
     return Fixed(words.itemsize, np.array([value], words.dtype).view(np.uint8), 1)
 
 
-def decode_out_of_line(
-    encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
-) -> DecodedValues:
+def decode_out_of_line(encoding: Encoding, pieces: ChunkBuffers, counts: Ints) -> DecodedValues:
     """Decode blocks of 1024 values with the message's width, then a raw or packed tail."""
     from lancekit._file.encodings.request import Part, interleave
 
@@ -242,7 +235,7 @@ def decode_out_of_line(
     return Fixed(size, interleave(parts), total)
 
 
-def out_of_line_message(bits_per_value: int, width: int) -> pb.CompressiveEncoding:
+def out_of_line_message(bits_per_value: int, width: int) -> Encoding:
     """Return the protobuf message of out-of-line bit packing."""
     packed = pb.OutOfLineBitpacking(
         uncompressed_bits_per_value=bits_per_value, values=flat.message(width)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -21,6 +21,8 @@ from lancekit._file.kernels.values import DecodedValues, select
 from lancekit._format.pb import encodings_v21_pb2 as pb
 
 Buffer = TypeVar("Buffer")
+#: the message that describes how values are encoded, with the encodings of its parts
+Encoding: TypeAlias = pb.CompressiveEncoding
 
 TOO_SHORT = "a chunk's buffer is too short"
 
@@ -80,7 +82,11 @@ class ChunkBuffers:
         return ChunkBuffers(self.data, self.starts[which], self.lengths[which])
 
 
-def kind_of(encoding: pb.CompressiveEncoding) -> str:
+#: each of the buffers of several chunks
+Buffers: TypeAlias = Sequence[ChunkBuffers]
+
+
+def kind_of(encoding: Encoding) -> str:
     """Return the name of the encoding; raise `Damaged` if it is not set."""
     name = encoding.WhichOneof("compression")
     require(name is not None, "a buffer has no encoding")
@@ -94,7 +100,7 @@ def word_type(bits_per_value: int) -> np.dtype[np.unsignedinteger]:
     return np.dtype(f"<u{bits_per_value // 8}")
 
 
-def require_flat(encoding: pb.CompressiveEncoding, what: str) -> int:
+def require_flat(encoding: Encoding, what: str) -> int:
     """Return the bits of each value of a flat encoding; raise `Unsupported` for other encodings."""
     if kind_of(encoding) != "flat":
         raise Unsupported(f"{what} over another encoding")

@@ -5,13 +5,12 @@ See docs/format/data-files.md, 11.8.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lancekit._file.encodings import flat
-from lancekit._file.encodings.buffers import ChunkBuffers, narrowed, only, require_flat
+from lancekit._file.encodings.buffers import Buffers, Encoding, narrowed, only, require_flat
 from lancekit._file.kernels.faults import Unsupported
 from lancekit._file.kernels.memory import Bytes, Ints
 from lancekit._file.kernels.values import DecodedValues, Fixed
@@ -22,10 +21,7 @@ if TYPE_CHECKING:
 
 
 def decode_chunks(
-    encoding: pb.CompressiveEncoding,
-    buffers: Sequence[ChunkBuffers],
-    counts: Ints,
-    rows: Ints | None,
+    encoding: Encoding, buffers: Buffers, counts: Ints, rows: Ints | None
 ) -> DecodedValues:
     """Decode the values of all chunks."""
     width, odd = divmod(require_flat(encoding.byte_stream_split.values, "a byte stream split"), 8)

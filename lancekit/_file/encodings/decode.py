@@ -19,23 +19,26 @@ from lancekit._file.encodings import (
     rle,
     variable,
 )
-from lancekit._file.encodings.buffers import ChunkBuffers, cut, kind_of, narrowed, only
+from lancekit._file.encodings.buffers import (
+    Buffers,
+    ChunkBuffers,
+    Encoding,
+    cut,
+    kind_of,
+    narrowed,
+    only,
+)
 from lancekit._file.kernels.faults import Unsupported, require
 from lancekit._file.kernels.memory import Bytes, Ints
 from lancekit._file.kernels.values import DecodedValues, Fixed, Lists, Nulls
-from lancekit._format.pb import encodings_v21_pb2 as pb
 
-Blocks = Callable[[pb.CompressiveEncoding, ChunkBuffers, Ints], DecodedValues]
-Chunks = Callable[
-    [pb.CompressiveEncoding, Sequence[ChunkBuffers], Ints, Ints | None], DecodedValues
-]
-Block = Callable[[pb.CompressiveEncoding, Bytes, int], DecodedValues]
-Chunk = Callable[[pb.CompressiveEncoding, Sequence[Bytes], int, range], DecodedValues]
+Blocks = Callable[[Encoding, ChunkBuffers, Ints], DecodedValues]
+Chunks = Callable[[Encoding, Buffers, Ints, Ints | None], DecodedValues]
+Block = Callable[[Encoding, Bytes, int], DecodedValues]
+Chunk = Callable[[Encoding, Sequence[Bytes], int, range], DecodedValues]
 
 
-def decode_blocks(
-    encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
-) -> DecodedValues:
+def decode_blocks(encoding: Encoding, pieces: ChunkBuffers, counts: Ints) -> DecodedValues:
     """Decode blocks of levels or of a dictionary, one for each chunk."""
     name = kind_of(encoding)
     decode = _BLOCKS.get(name)
@@ -44,7 +47,7 @@ def decode_blocks(
     return decode(encoding, pieces, counts)
 
 
-def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> DecodedValues:
+def decode_block(encoding: Encoding, data: Bytes, count: int) -> DecodedValues:
     """Decode a single block of ``count`` values."""
     decode = _BLOCK.get(kind_of(encoding))
     if decode is not None:
@@ -53,10 +56,7 @@ def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> D
 
 
 def decode_chunks(
-    encoding: pb.CompressiveEncoding,
-    buffers: Sequence[ChunkBuffers],
-    counts: Ints,
-    rows: Ints | None = None,
+    encoding: Encoding, buffers: Buffers, counts: Ints, rows: Ints | None = None
 ) -> DecodedValues:
     """Decode the values of all chunks, or only those at ascending positions ``rows``."""
     name = kind_of(encoding)
@@ -67,7 +67,7 @@ def decode_chunks(
 
 
 def decode_chunk(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
+    encoding: Encoding, buffers: Sequence[Bytes], count: int, rows: range
 ) -> DecodedValues:
     """Decode a range of rows of one chunk."""
     decode = _CHUNK.get(kind_of(encoding))
@@ -77,18 +77,13 @@ def decode_chunk(
     return cut(decode_chunks(encoding, pieces, np.array([count])), rows)
 
 
-def _general_blocks(
-    encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
-) -> DecodedValues:
+def _general_blocks(encoding: Encoding, pieces: ChunkBuffers, counts: Ints) -> DecodedValues:
     message = encoding.general
     return decode_blocks(message.values, general.decompressed(message, pieces, counts), counts)
 
 
 def _general(
-    encoding: pb.CompressiveEncoding,
-    buffers: Sequence[ChunkBuffers],
-    counts: Ints,
-    rows: Ints | None,
+    encoding: Encoding, buffers: Buffers, counts: Ints, rows: Ints | None
 ) -> DecodedValues:
     require(len(buffers) > 0, "a chunk has no value buffer")
     first = general.decompressed(encoding.general, buffers[0], counts)
@@ -96,10 +91,7 @@ def _general(
 
 
 def _fixed_size_list(
-    encoding: pb.CompressiveEncoding,
-    buffers: Sequence[ChunkBuffers],
-    counts: Ints,
-    rows: Ints | None,
+    encoding: Encoding, buffers: Buffers, counts: Ints, rows: Ints | None
 ) -> DecodedValues:
     message = encoding.fixed_size_list
     size = int(message.items_per_value)
@@ -114,10 +106,7 @@ def _fixed_size_list(
 
 
 def _constant(
-    encoding: pb.CompressiveEncoding,
-    buffers: Sequence[ChunkBuffers],
-    counts: Ints,
-    rows: Ints | None,
+    encoding: Encoding, buffers: Buffers, counts: Ints, rows: Ints | None
 ) -> DecodedValues:
     """Decode a constant, which only occurs below fixed-size lists with only null items."""
     del buffers

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lancekit._file.encodings import flat
-from lancekit._file.encodings.buffers import TOO_SHORT, ChunkBuffers
+from lancekit._file.encodings.buffers import TOO_SHORT, Buffers, Encoding
 from lancekit._file.kernels import bits
 from lancekit._file.kernels.bounds import claim
 from lancekit._file.kernels.faults import require
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from lancekit._file.kernels.arrow_buffers import ListParts
 
 
-def message(parts: ListParts) -> pb.CompressiveEncoding:
+def message(parts: ListParts) -> Encoding:
     """Return the protobuf message of fixed-size lists, possibly nested."""
     encoding = flat.message(parts.item_bits)
     for level in reversed(parts.levels):
@@ -34,8 +33,8 @@ def message(parts: ListParts) -> pb.CompressiveEncoding:
 
 
 def take_validity(
-    lists: pb.FixedSizeList, buffers: Sequence[ChunkBuffers], counts: Ints
-) -> tuple[Bytes | None, Sequence[ChunkBuffers]]:
+    lists: pb.FixedSizeList, buffers: Buffers, counts: Ints
+) -> tuple[Bytes | None, Buffers]:
     """Return the validity bits of the chunks' items, or ``None``, and the remaining buffers."""
     size = int(lists.items_per_value)
     total = int(counts.sum())

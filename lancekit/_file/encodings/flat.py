@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lancekit._file.encodings.buffers import TOO_SHORT, ChunkBuffers, cut, located, narrowed, only
+from lancekit._file.encodings.buffers import (
+    TOO_SHORT,
+    Buffers,
+    ChunkBuffers,
+    Encoding,
+    cut,
+    located,
+    narrowed,
+    only,
+)
 from lancekit._file.kernels import bits
 from lancekit._file.kernels.faults import Unsupported, require
 from lancekit._file.kernels.memory import Bytes, Ints, view
@@ -19,12 +28,12 @@ if TYPE_CHECKING:
     from lancekit._file.encodings.request import EncodedValues, EncodingRequest
 
 
-def message(bits_per_value: int) -> pb.CompressiveEncoding:
+def message(bits_per_value: int) -> Encoding:
     """Return the protobuf message of flat values."""
     return pb.CompressiveEncoding(flat=pb.Flat(bits_per_value=bits_per_value))
 
 
-def check(encoding: pb.CompressiveEncoding) -> int:
+def check(encoding: Encoding) -> int:
     """Return the bytes of a value, or 0 for single bits."""
     if encoding.flat.HasField("data"):
         raise Unsupported("compression inside of a flat encoding")
@@ -36,9 +45,7 @@ def check(encoding: pb.CompressiveEncoding) -> int:
     return width // 8
 
 
-def decode_blocks(
-    encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
-) -> DecodedValues:
+def decode_blocks(encoding: Encoding, pieces: ChunkBuffers, counts: Ints) -> DecodedValues:
     """Decode all values of all blocks."""
     width, total = check(encoding), int(counts.sum())
     if not width:
@@ -48,10 +55,7 @@ def decode_blocks(
 
 
 def decode_chunks(
-    encoding: pb.CompressiveEncoding,
-    buffers: Sequence[ChunkBuffers],
-    counts: Ints,
-    rows: Ints | None,
+    encoding: Encoding, buffers: Buffers, counts: Ints, rows: Ints | None
 ) -> DecodedValues:
     """Decode values of all chunks; copy only the requested rows."""
     width, piece = check(encoding), only(buffers)
@@ -76,7 +80,7 @@ def take(width: int, piece: ChunkBuffers, counts: Ints, rows: Ints) -> Bytes:
     return lists
 
 
-def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> DecodedValues:
+def decode_block(encoding: Encoding, data: Bytes, count: int) -> DecodedValues:
     """Decode the values of one block."""
     width = check(encoding)
     if not width:
@@ -86,7 +90,7 @@ def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> D
 
 
 def decode_chunk(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
+    encoding: Encoding, buffers: Sequence[Bytes], count: int, rows: range
 ) -> DecodedValues:
     """Decode a range of values of one chunk."""
     return cut(decode_block(encoding, only(buffers), count), rows)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lancekit._file.encodings import variable
-from lancekit._file.encodings.buffers import ChunkBuffers, kind_of
+from lancekit._file.encodings.buffers import Buffers, Encoding, kind_of
 from lancekit._file.kernels.faults import Unsupported
 from lancekit._file.kernels.fsst_decode import symbol_table
 from lancekit._file.kernels.memory import Bytes, Ints, Offsets
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lancekit._file.encodings.request import EncodedValues, EncodingRequest
 
 
-def check(encoding: pb.CompressiveEncoding) -> pb.CompressiveEncoding:
+def check(encoding: Encoding) -> Encoding:
     """Return the encoding of the codes, which are stored as strings."""
     if kind_of(encoding.fsst.values) != "variable":
         raise Unsupported("FSST over another encoding")
@@ -26,10 +26,7 @@ def check(encoding: pb.CompressiveEncoding) -> pb.CompressiveEncoding:
 
 
 def decode_chunks(
-    encoding: pb.CompressiveEncoding,
-    buffers: Sequence[ChunkBuffers],
-    counts: Ints,
-    rows: Ints | None,
+    encoding: Encoding, buffers: Buffers, counts: Ints, rows: Ints | None
 ) -> DecodedValues:
     """Decode strings of all chunks of a page."""
     codes = variable.decode_chunks(check(encoding), buffers, counts, rows)
@@ -37,7 +34,7 @@ def decode_chunks(
 
 
 def decode_chunk(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
+    encoding: Encoding, buffers: Sequence[Bytes], count: int, rows: range
 ) -> DecodedValues:
     """Decode strings of one chunk."""
     codes = variable.decode_chunk(check(encoding), buffers, count, rows)
@@ -54,7 +51,7 @@ def encode(offsets: Offsets, data: Bytes, request: EncodingRequest) -> EncodedVa
     return replace(stored, encoding=_message(table, stored.encoding))
 
 
-def encode_each(offsets: Offsets, data: Bytes) -> tuple[Offsets, Bytes, pb.CompressiveEncoding]:
+def encode_each(offsets: Offsets, data: Bytes) -> tuple[Offsets, Bytes, Encoding]:
     """Encode strings one by one; return the offsets of their codes, the codes, and the message."""
     borders, codes, table = _coded(offsets, data)
     return borders, codes, _message(table, variable.message(offsets.itemsize * 8))
@@ -68,5 +65,5 @@ def _coded(offsets: Offsets, data: Bytes) -> tuple[Offsets, Bytes, bytes]:
     return borders.astype(offsets.dtype), codes, encoder.table()
 
 
-def _message(table: bytes, codes: pb.CompressiveEncoding) -> pb.CompressiveEncoding:
+def _message(table: bytes, codes: Encoding) -> Encoding:
     return pb.CompressiveEncoding(fsst=pb.Fsst(symbol_table=table, values=codes))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lancekit._file.encodings.buffers import ChunkBuffers, kind_of
+from lancekit._file.encodings.buffers import ChunkBuffers, Encoding, kind_of
 from lancekit._file.kernels.bitpacking import BLOCK
 from lancekit._file.kernels.compression import (
     SCHEMES,
@@ -34,9 +34,7 @@ MIN_COMPRESSED = 4096
 _MAX_SMALL_CHUNK = 28_000
 
 
-def message(
-    scheme: str, level: int | None, values: pb.CompressiveEncoding
-) -> pb.CompressiveEncoding:
+def message(scheme: str, level: int | None, values: Encoding) -> Encoding:
     """Return the message of an encoding whose buffer is compressed with ``lz4`` or ``zstd``."""
     number = pb.LZ4 if scheme == "lz4" else pb.ZSTD
     compression = pb.BufferCompression(scheme=number, level=level)
@@ -97,9 +95,7 @@ def compressed(
     return replace(values, encoding=encoding, buffers=[[part], *values.buffers[1:]])
 
 
-def compressed_unit(
-    encoding: pb.CompressiveEncoding, data: bytes, scheme: str
-) -> tuple[pb.CompressiveEncoding, bytes]:
+def compressed_unit(encoding: Encoding, data: bytes, scheme: str) -> tuple[Encoding, bytes]:
     """Compress one buffer, unless it is small or does not shrink."""
     if len(data) < MIN_COMPRESSED:
         return encoding, data
@@ -107,7 +103,7 @@ def compressed_unit(
     return (message(scheme, None, encoding), unit) if len(unit) < len(data) else (encoding, data)
 
 
-def _most_bytes(encoding: pb.CompressiveEncoding, counts: Ints) -> Ints | None:
+def _most_bytes(encoding: Encoding, counts: Ints) -> Ints | None:
     """Return the maximum bytes of each chunk's first buffer, or ``None`` if they have no limit."""
     name = kind_of(encoding)
     message = getattr(encoding, name)

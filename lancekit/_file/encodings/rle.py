@@ -12,7 +12,9 @@ from lancekit._compiled.kernel import Values, kernel
 from lancekit._file.encodings import flat
 from lancekit._file.encodings.buffers import (
     Buffer,
+    Buffers,
     ChunkBuffers,
+    Encoding,
     cut,
     located,
     narrowed,
@@ -45,13 +47,13 @@ _NO_LENGTH = "runs without a length"
 _WRONG_SUM = "runs do not add up to the chunk's values"
 
 
-def message(bits_per_value: int) -> pb.CompressiveEncoding:
+def message(bits_per_value: int) -> Encoding:
     """Return the protobuf message of runs."""
     runs = pb.Rle(values=flat.message(bits_per_value), run_lengths=flat.message(8))
     return pb.CompressiveEncoding(rle=runs)
 
 
-def check(encoding: pb.CompressiveEncoding) -> tuple[int, str]:
+def check(encoding: Encoding) -> tuple[int, str]:
     """Return the byte width of a run's value, and the NumPy type for repeating it."""
     message, what = encoding.rle, "run-length encoding"
     bits_per_value = require_flat(message.values, what)
@@ -61,9 +63,7 @@ def check(encoding: pb.CompressiveEncoding) -> tuple[int, str]:
     return width, f"u{width}" if width in {1, 2, 4, 8} else f"V{width}"
 
 
-def decode_blocks(
-    encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
-) -> DecodedValues:
+def decode_blocks(encoding: Encoding, pieces: ChunkBuffers, counts: Ints) -> DecodedValues:
     """Decode blocks: the size of the run values in bytes, the run values, the lengths."""
     zeros = np.zeros(len(counts), np.int64)
     sizes = pieces.words(np.uint64, zeros).astype(np.int64)
@@ -74,17 +74,14 @@ def decode_blocks(
 
 
 def decode_chunks(
-    encoding: pb.CompressiveEncoding,
-    buffers: Sequence[ChunkBuffers],
-    counts: Ints,
-    rows: Ints | None,
+    encoding: Encoding, buffers: Buffers, counts: Ints, rows: Ints | None
 ) -> DecodedValues:
     """Decode values of all chunks, which have run values and run lengths in two buffers."""
     values, runs = _two(buffers)
     return _expanded(encoding, values, runs, counts, rows, clip=True)
 
 
-def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> DecodedValues:
+def decode_block(encoding: Encoding, data: Bytes, count: int) -> DecodedValues:
     """Decode the values of one block."""
     size = int.from_bytes(data[:8].tobytes(), "little")
     require(8 + size <= data.size, _WRONG_SIZE)
@@ -92,7 +89,7 @@ def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> D
 
 
 def decode_chunk(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
+    encoding: Encoding, buffers: Sequence[Bytes], count: int, rows: range
 ) -> DecodedValues:
     """Decode a range of values of one chunk."""
     values, lengths = _two(buffers)
@@ -165,7 +162,7 @@ def _two(buffers: Sequence[Buffer]) -> Sequence[Buffer]:
 
 
 def _expanded(
-    encoding: pb.CompressiveEncoding,
+    encoding: Encoding,
     values: ChunkBuffers,
     runs: ChunkBuffers,
     counts: Ints,
@@ -207,12 +204,7 @@ def _expanded(
 
 
 def _expanded_one(
-    encoding: pb.CompressiveEncoding,
-    values: Bytes,
-    lengths: Bytes,
-    count: int,
-    *,
-    clip: bool = False,
+    encoding: Encoding, values: Bytes, lengths: Bytes, count: int, *, clip: bool = False
 ) -> Fixed:
     """Repeat the run values of one chunk; like `_expanded`."""
     width, dtype = check(encoding)

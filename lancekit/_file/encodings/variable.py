@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancekit._file.encodings import flat
-from lancekit._file.encodings.buffers import TOO_SHORT, ChunkBuffers, located, only, require_flat
+from lancekit._file.encodings.buffers import (
+    TOO_SHORT,
+    Buffers,
+    ChunkBuffers,
+    Encoding,
+    located,
+    only,
+    require_flat,
+)
 from lancekit._file.kernels.faults import Unsupported, require
 from lancekit._file.kernels.memory import Bytes, Ints, Offsets, gather, starts_of, view
 from lancekit._file.kernels.values import DecodedValues, Variable
@@ -22,12 +30,12 @@ _OUT_OF_ORDER = "string offsets are out of order"
 _SHORT_BLOCK = "a block of strings is too short"
 
 
-def message(bits_per_offset: int) -> pb.CompressiveEncoding:
+def message(bits_per_offset: int) -> Encoding:
     """Return the protobuf message of plain strings."""
     return pb.CompressiveEncoding(variable=pb.Variable(offsets=flat.message(bits_per_offset)))
 
 
-def check(encoding: pb.CompressiveEncoding) -> int:
+def check(encoding: Encoding) -> int:
     """Return the byte width of the offsets in chunks."""
     compressed = "compressed offsets or bytes of strings"
     if encoding.variable.HasField("values"):
@@ -38,9 +46,7 @@ def check(encoding: pb.CompressiveEncoding) -> int:
     return width // 8
 
 
-def decode_blocks(
-    encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
-) -> DecodedValues:
+def decode_blocks(encoding: Encoding, pieces: ChunkBuffers, counts: Ints) -> DecodedValues:
     """Decode a block of strings: bits of an offset, position of the bytes, offsets, bytes."""
     del encoding  # the buffer itself states the width of its offsets
     require(len(counts) == 1, "a block of strings in chunks")
@@ -61,10 +67,7 @@ def decode_blocks(
 
 
 def decode_chunks(
-    encoding: pb.CompressiveEncoding,
-    buffers: Sequence[ChunkBuffers],
-    counts: Ints,
-    rows: Ints | None,
+    encoding: Encoding, buffers: Buffers, counts: Ints, rows: Ints | None
 ) -> Variable:
     """Decode strings of all chunks; offsets count from the start of their buffer."""
     piece = only(buffers)
@@ -100,9 +103,7 @@ def decode_chunks(
     return Variable(out, data)
 
 
-def decode_chunk(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
-) -> Variable:
+def decode_chunk(encoding: Encoding, buffers: Sequence[Bytes], count: int, rows: range) -> Variable:
     """Decode strings of one chunk."""
     data, width = only(buffers), check(encoding)
     head = (count + 1) * width
