@@ -13,15 +13,10 @@ from lancekit._guessed_parts import CLEANUP as _CLEANUP
 from lancekit._guessed_parts import COMPACT as _COMPACT
 from lancekit._guessed_parts import UPSERT as _UPSERT
 
-_SORTED = "lk.sql('SELECT * FROM ds ORDER BY $number')"
-_GROUPED = "lk.sql('SELECT $text, $mean FROM ds GROUP BY $text')"
 _MEAN = "lk.sql('SELECT $mean FROM ds')"
 _DISTINCT = "lk.sql('SELECT DISTINCT $text FROM ds')"
 _READ = "ds.to_table(columns=['$column'])['$column']"
-_TOP = "ds['$text'].statistics().top"
-_NULLS = "ds['$number'].statistics().nulls"
 RENAME = "ds.alter_columns({'path': '$number', 'name': 'new_name'})"
-_CAST = "ds.alter_columns({'path': '$number', 'data_type': $type})"
 
 #: the lines of unknown attributes, by class
 NAMES: Mapping[str, Lines] = {
@@ -39,85 +34,94 @@ NAMES: Mapping[str, Lines] = {
         "lk.sql('SHOW TABLES')": "list_tables list_datasets table_names show_tables tables "
         "list_namespaces Catalog catalog namespace", "lk.read_csv('rows.csv')": "scan_csv from_csv",
         "lk.write_dataset(pl.read_database(query, connection), 'new.lance')": "read_database "
-        "read_sql_table read_sql_query", _MEAN: "avg mean std len count_distinct n row_number rank",
+        "read_sql_table read_sql_query", "lk.lit(datetime.timedelta(days=1))": "duration timedelta",
         "lk.write_dataset(pd.read_json('rows.json', lines=True), 'new.lance')": "scan_ndjson "
         "read_jsonl read_json_lines", "ds.add_columns(function)": "embeddings pandas_udf map apply",
         "lk.spark_session()": "spark_context SparkSession session get_spark builder "
-        "configure_spark_with_delta_pip", "lk.col('$number')": "F functions Expr field f column c",
+        "configure_spark_with_delta_pip", "pd.date_range('2026-11-02', '2026-11-05')": "date_range",
         "lk.write_dataset(pd.$name('rows'), 'new.lance')": "read_excel read_feather read_pickle "
         "read_orc read_hdf", "lk.options.engine = 'local'": "set_option set_options config_context",
         "ds.to_table(order_by=[lk.ColumnOrdering('$number', ascending=False)])": "desc asc "
         "order_by sort", "lk.lit(datetime.datetime.now())": "current_timestamp now localtimestamp",
+        "lk.sql('SELECT *, $name() OVER (ORDER BY $number) AS y FROM ds')": "row_number rank "
+        "dense_rank", "lk.sql('SELECT $name($number) FROM ds')": "sum count max min median stddev",
         "lk.write_dataset(pl.$name('rows'), 'new.lance')": "read_ndjson read_delta read_ipc "
-        "read_avro", "lk.sql('SELECT $name($number) FROM ds')": "sum count max min median stddev",
+        "read_avro", "ds.export('rows.parquet')": "to_parquet to_csv write_csv write_parquet",
         "lk.sql('SELECT * FROM ds UNION ALL SELECT * FROM df')": "concat union "
         "concatenate_datasets", "lk.write_dataset(pd.DataFrame(array), 'new.lance')": "from_numpy",
         "lk.write_dataset(pl.scan_iceberg('t').collect(), 'new.lance')": "read_iceberg "
-        "scan_iceberg", "ds.export('rows.parquet')": "to_parquet to_csv write_csv write_parquet",
+        "scan_iceberg", "lk.write_dataset(pd.read_json('rows.json'), 'new.lance')": "read_json",
         "lk.LanceDataset.drop(uri)": "drop_table delete drop drop_dataset delete_dataset remove rm",
         "ds.to_table(nearest={'column': 'vector', 'q': query, 'k': 10})": "nearest_to search",
         "ds.to_pandas()": "get_dummies cut qcut melt pivot pivot_table merge_asof crosstab",
+        "lk.sql('SELECT count(DISTINCT $text) FROM ds')": "count_distinct n_unique nunique",
         "lk.lit(datetime.datetime(2026, 11, 2))": "datetime to_datetime date to_timestamp",
         "lk.sql('SELECT *, CASE WHEN $number > 3 THEN 1 ELSE 0 END AS y FROM ds')": "when",
-        "lk.write_dataset(pd.read_json('rows.json'), 'new.lance')": "read_json",
-        "lk.write_dataset(pl.read_delta('table'), 'new.lance')": "scan_delta",
+        "lk.sql('SELECT *, $name($number) OVER (ORDER BY $key) AS y FROM ds')": "lag lead",
+        "lk.write_dataset(pl.read_delta('table'), 'new.lance')": "scan_delta", _MEAN: "avg mean",
         "lk.sql('SELECT * FROM ds')": "execute read_sql table from_query",
+        "lk.col('$number')": "F functions Expr field f column c", "ds.insert(df)": "append insert",
         "lk.col('$number').fill_null(0)": "coalesce ifnull nvl", _UPSERT: "merge upsert merge_into",
-        "ds.deep_clone('copy.lance')": "clone copy deep_clone", "ds.insert(df)": "append insert",
-        "lk.lit(datetime.date.today())": "today current_date", "lk.dataset(uri).tags": "tags",
-        "lk.col('$text').concat('a')": "concat_str concat_ws", "lk.errors": "exceptions exc",
-        "ds.to_table(filter='$filter')": "expr filter where", _DISTINCT: "unique distinct",
+        "ds.deep_clone('copy.lance')": "clone copy deep_clone", "lk.dataset(uri).tags": "tags",
+        "lk.lit(datetime.date.today())": "today current_date", "lk.errors": "exceptions exc",
+        "lk.col('$text').concat('a')": "concat_str concat_ws", _DISTINCT: "unique distinct",
+        "ds.to_table(filter='$filter')": "expr filter where",
         "lk.col('$number').is_null()": "isna isnull notna", "lk.dataset(uri).branches": "branches",
         "lk.options": "config get_option settings Config",
+        "lk.sql('SELECT stddev($number) FROM ds')": "std",
         "lk.diff(ds.checkout_version(1), ds)": "compare", "lk.__version__": "version show_versions",
+        "lk.sql('SELECT count(*) FROM ds')": "len n",
     },
     "LanceDataset": {
         # size and content
         "ds.to_pandas()": "index set_axis df toPandas fetchdf pandas pivot_table pivot explode "
         "reset_index corr melt unstack stack rolling resample interpolate plotly T to_df cumsum "
         "shift pct_change to_sql style cumprod squeeze to_markdown to_html to_period hash_rows lag "
-        "lead to_clipboard to_latex corrwith", "ds.head(3)": "limit fetch fetchmany top slice_head",
+        "lead to_clipboard to_latex corrwith mad sem skew kurt prod", "function(ds)": "pipe",
         "ds.to_batches()": "iterrows itertuples items iterate to_iter batches iter_batches "
         "to_reader to_pyarrow_dataset to_arrow_batch_reader to_record_batches iter_slices "
         "fetch_record_batch toLocalIterator foreach to_torch set_format with_format "
-        "to_iterable_dataset batch to_tf to_tensorflow data_loader", "function(ds)": "pipe",
-        _SORTED: "sort_values sort orderBy order_by sort_by nlargest nsmallest rank top_k arrange "
-        "idxmax idxmin bottom_k slice_max slice_min sortWithinPartitions argsort arg_sort order",
+        "to_iterable_dataset batch to_tf to_tensorflow data_loader", "ds.scanner()": "scan",
+        "lk.sql('SELECT * FROM ds ORDER BY $number')": "sort_values sort orderBy order_by sort_by "
+        "nlargest nsmallest rank top_k arrange idxmax idxmin bottom_k slice_max slice_min "
+        "sortWithinPartitions argsort arg_sort order", "ds.head(1)": "first fetchone take_first",
+        "lk.sql('SELECT $text, $mean FROM ds GROUP BY $text')": "groupby agg group_by groupBy "
+        "aggregate rollup cube summarise summarize crosstab partition_by group_by_dynamic",
         "lk.sql('SELECT * FROM ds JOIN df USING ($key)')": "join join_asof crossJoin intersect "
-        "left_join inner_join right_join full_join semi_join intersectAll", "ds.scanner()": "scan",
+        "left_join inner_join right_join full_join semi_join intersectAll", "ds[-5:]": "tail last",
         "ds.schema": "info schema_arrow printSchema print_schema arrow_schema describe_schema "
-        "explain_schema get_schema axes flags features collect_schema", "ds[-5:]": "tail last",
+        "explain_schema get_schema axes flags features collect_schema", _MEAN: "mean avg",
         "ds.to_table()": "collect to_arrow arrow read_all read fetch_arrow_table to_pyarrow_table "
         "toArrow fetchall_arrow read_table execute to_arrow_table",
         "ds.to_table(filter='$filter')": "query filter where search_rows mask find get_rows eval "
         "select_rows isin between_time filter_rows lookup", "ds.count_rows()": "size count tally",
         "ds.export('x.parquet')": "to_parquet write_parquet copy_to to_pickle sink_parquet to_hdf "
-        "to_orc push_to_hub to_ipc write_ipc sink_ipc", "ds.head(1)": "first fetchone take_first",
+        "to_orc push_to_hub to_ipc write_ipc sink_ipc", "len(ds) == 0": "empty is_empty isEmpty",
         "ds.export('x.csv')": "to_csv to_json write_csv to_excel to_feather sink_csv write_ndjson "
-        "sink_ndjson to_stata write_json write_excel", "len(ds) == 0": "empty is_empty isEmpty",
+        "sink_ndjson to_stata write_json write_excel",
         "ds.to_table().to_pylist()": "to_dict to_dicts to_pylist to_records tolist to_list "
-        "fetchall rows iter_rows toJSON fetchnumpy", _TOP: "value_counts mode freq freqItems",
-        _GROUPED: "groupby agg group_by groupBy aggregate rollup cube summarise summarize crosstab "
-        "partition_by group_by_dynamic", "ds.to_pandas().describe()": "describe summary profile",
+        "fetchall rows iter_rows toJSON fetchnumpy",
         "ds.take([3]), and to change rows ds.update({'$number': '$zero'}, where='$filter')": "loc "
         "iloc iat", "lk.sql('SELECT * FROM ds')": "execute_sql read_sql run sql_query alias",
         "ds.to_table(columns=['$key'])": "select project select_columns get_column columns_select "
-        "relocate", _MEAN: "mean std var avg quantile approxQuantile mad sem skew kurt prod",
+        "relocate", "ds.schema.names": "column_names names field_names fields get_columns",
         "ds.uri": "path location name table_uri _path table_path remote remotes origin url "
-        "upstream", "ds.schema.names": "column_names names field_names fields get_columns",
+        "upstream", "lk.sql('SELECT $name($number) FROM ds')": "sum min max median stddev",
+        "ds['$number'].statistics().nulls": "isna isnull null_count notna notnull is_null isNull",
         "ds.sample(5)": "random shuffle sample_rows randomSplit train_test_split slice_sample",
         "ds['$text'].statistics().distinct": "nunique n_unique approx_n_unique n_distinct",
         "ds.to_polars()": "pl polars write_delta write_iceberg write_database write_avro",
-        "lk.sql('SELECT $name($number) FROM ds')": "sum min max median stddev",
         "ds.to_spark()": "toDF spark to_spark_df spark_df to_dataframe rdd",
+        "ds['$text'].statistics().top": "value_counts mode freq freqItems",
         "len(ds)": "height num_rows nrows row_count length rowcount nrow",
         "ds.head()": "show display glimpse preview peek print to_string",
         _DISTINCT: "unique distinct dropDuplicates drop_duplicates_sql",
         "ds.to_pandas().to_numpy()": "values to_numpy numpy as_matrix",
-        _NULLS: "isna isnull null_count notna notnull is_null isNull",
         "lk.scan_polars(ds)": "lazy to_lazy lazyframe to_lazyframe",
+        "ds.to_pandas().describe()": "describe summary profile",
         "ds['$number']": "column get_col col series to_series",
         "ds.plot.columns(1)": "hist boxplot scatter bar line",
+        "ds.head(3)": "limit fetch fetchmany top slice_head",
         "len(ds.columns)": "width num_columns ncols ncol",
         "ds.take([3])": "at_row row get_row xs get item",
         "ds.to_pandas().set_index('$key')": "set_index",
@@ -145,8 +149,10 @@ NAMES: Mapping[str, Lines] = {
         "with_column withColumns mutate hstack",
         "ds.drop_columns(['$number'])": "pop drop_column delete_column delete_columns "
         "remove_column dropColumn remove_columns",
+        "ds.alter_columns({'path': '$number', 'data_type': $type})": "astype cast change_type "
+        "convert_dtypes cast_column",
         "ds.add_columns(function)": "apply map transform map_batches applymap mapInPandas map_rows "
-        "map_partitions", _CAST: "astype cast change_type convert_dtypes cast_column",
+        "map_partitions",
         "ds.add_columns({'new': '1'}), or ds.alter_columns({'path': '$number', 'nullable': True})":
         "alter",
         "ds.alter_columns({'path': '$number', 'nullable': True})": "alter_column change_column",
@@ -194,15 +200,15 @@ NAMES: Mapping[str, Lines] = {
         "ds.to_table(nearest={'column': 'vector', 'q': query, 'k': 10})": "search vector_search "
         "nearest knn similarity_search nearest_neighbors ann", "ds.branches['main']": "main master",
         "ds.update_config({'key': 'value'})": "set_properties set_tblproperties set_config "
-        "set_table_properties update_properties", "ds.to_table().to_pydict()": "to_pydict as_dict",
+        "set_table_properties update_properties", "lk.sql('SELECT stddev($number) FROM ds')": "std",
         "ds.stats.dataset_stats()": "detail details describe_table statistics table_stats "
-        "memory_usage estimated_size data_size", "lk.diff(ds.checkout_version(1), ds)": "equals",
+        "memory_usage estimated_size data_size", "ds.to_table().to_pydict()": "to_pydict as_dict",
         "ds.optimize.optimize_indices()": "optimize_indices reindex update_index optimize_index "
         "update_indices refresh_index", "ds.create_branch('new', ('name', None))": "rename_branch",
         "ds.create_temp_view('t')": "createOrReplaceTempView createTempView create_view "
         "registerTempTable to_view register", "ds.constraints": "list_constraints get_constraints",
         "ds.create_scalar_index('$text', 'INVERTED')": "create_fts_index create_full_text_index "
-        "create_text_index", "ds.validate()": "verify fsck repair check_integrity integrity_check",
+        "create_text_index", "lk.sql('SELECT median($number) FROM ds')": "quantile approxQuantile",
         "ds.constraints.add('name', '$filter')": "add_constraint create_constraint set_constraint "
         "check add_check", "ds.get_fragments()": "fragments partitions list_fragments shard shards",
         "ds.all_files()": "files file_uris list_files input_files inputFiles data_files "
@@ -217,15 +223,18 @@ NAMES: Mapping[str, Lines] = {
         "ds.create_index('vector', 'IVF_PQ')": "create_vector_index create_ann_index",
         "ds.lance_schema.unenforced_primary_key()": "primary_key primary_keys key",
         "ds.checkout_version(ds.version - 1)": "parent previous previous_version",
+        "ds.validate()": "verify fsck repair check_integrity integrity_check",
         "lk.cache_info()": "cache persist unpersist checkpoint storageLevel", "ds[::-1]": "reverse",
         "ds.data_storage_version": "protocol format_version table_version", "ds[3:]": "skip offset",
         "ds.update({'$number': lk.col('$number').$name()})": "round abs", "len(ds.shape)": "ndim",
         "ds.explain.delete('$filter')": "dry_run preview_delete plan",
+        "lk.sql('SELECT var_samp($number) FROM ds')": "var variance",
         "ds.update({'$number': '$zero'}, where='$filter')": "clip", "help(ds)": "help docs doc man",
         "ds.metadata": "get_metadata attrs embedding_functions", "ds.to_table().nbytes": "nbytes",
         "ds.versions()[-1].provenance": "author committer user",
         "ds.explore()": "explorer browse view gui edit", "ds.columns": "keys colRegex col_names",
-        "lk.stream_sink(uri, 'name')": "writeStream", "ds.count_rows('$filter')": "any all",
+        "lk.diff(ds.checkout_version(1), ds)": "equals", "ds.count_rows('$filter')": "any all",
+        "lk.stream_sink(uri, 'name')": "writeStream",
     },
     "DatasetColumn": {
         _READ: "to_pandas to_list tolist to_numpy to_arrow to_pylist collect head values array "
@@ -243,11 +252,12 @@ NAMES: Mapping[str, Lines] = {
         "ds['$column'].statistics().top": "value_counts hist mode top freq histogram counts",
         "ds.to_table(filter=\"$condition\")": "gt ge lt le eq ne query filter where any all",
         "ds.to_table(columns={'y': lk.col('$column').$name()})": "year month day round abs",
-        "ds.to_table(columns={'y': 'upper($column)'})": "str upper lower strip replace",
         "lk.sql('SELECT DISTINCT $column FROM ds')": "unique distinct drop_duplicates",
+        "ds.to_table(columns={'y': lk.col('$column').replace('a', 'b')})": "replace",
         "ds.alter_columns({'path': '$column', 'data_type': $type})": "astype cast",
         "ds.update({'$column': '0'}, where='$column IS NULL')": "fillna fill_null",
         "ds['$column'].statistics()": "describe summary plot stats info profile",
+        "ds.to_table(columns={'y': 'upper($column)'})": "str upper lower strip",
         "ds.to_table(filter=lk.col('$column').is_in([...]))": "isin is_in",
         "ds.create_scalar_index('$column', 'BTREE')": "create_index index",
         "ds.update({'$column': '0'})": "set update set_value assign clip",
@@ -284,59 +294,53 @@ ARGUMENTS: tuple[tuple[str, str, str], ...] = (
     ("cleanup_old_versions", "ds.explain.cleanup_old_versions()", "dry_run preview"),
     ("drop_columns", "ds.drop_columns(['$number'])", "(more)"),
     ("uri", "uri=$value", "path location table_uri dest destination"),
-    ("data_obj", "data_obj=$value", "data df rows table"),
+    ("data_obj", "data_obj=$value", "data df rows table"), ("mode", "mode='append'", "append"),
     ("conflicts", "conflicts='theirs'", "strategy favor prefer strategy_option"),
     ("restore", "ds.at(asof=$value).restore()", "asof timestamp when date"),
     ("filter", "filter=$value", "where predicate query filters row_filter condition mask expr"),
     ("columns", "columns=$value", "select usecols projection fields column selected_fields"),
     ("column_types", "column_types={'zip': pa.string()}", "dtype dtypes types schema_overrides "
-     "converters"),
+     "converters"), ("offset", "offset=$value", "skip skiprows start"),
     ("sample", "ds.sample(5)", "frac fraction n size seed random_state (missing) (wrong)"),
     ("limit", "limit=$value, or ds.head(3)", "n nrows num_rows n_rows head rows count k"),
-    ("offset", "offset=$value", "skip skiprows start"),
-    ("head", "ds.head($value)", "n rows limit"),
+    ("head", "ds.head($value)", "n rows limit"), ("delete", "ds.delete($equal)", "(named)"),
     ("order_by", "order_by=$value", "order sort_by sort orderBy ordering by"),
     ("asof", "asof=$value", "timestamp as_of timestampAsOf time date at when"),
     ("version", "version=$value", "tag ref revision versionAsOf snapshot_id version_as_of "
-     "snapshot"),
+     "snapshot"), ("mode", "mode='append' or mode='overwrite'", "if_exists"),
     ("mode", "mode='overwrite'", "overwrite replace exist_ok overwrite_schema overwriteSchema"),
-    ("mode", "mode='append'", "append"),
-    ("mode", "mode='append' or mode='overwrite'", "if_exists"),
     ("primary_key", "primary_key=$value", "key keys pk primary_keys id_column unique index_col"),
     ("where", "where=$value", "predicate filter condition query on"),
     ("older_than", "older_than=timedelta(days=7)", "days retention_hours age keep_days hours "
-     "retention older_than_days before (wrong)"),
+     "retention older_than_days before (wrong)"), ("to_table", _DISTINCT, "distinct unique"),
     ("retain_versions", "retain_versions=$value", "keep keep_last num_versions retain_last "
-     "versions"),
+     "versions"), ("write_dataset", "df.reset_index(drop=True)", "index preserve_index"),
     ("max_rows_per_file", "max_rows_per_file=1_000_000", "row_group_size rows_per_file chunksize "
-     "chunk_size"),
+     "chunk_size"), ("dataset", "ds.to_table(columns=['id'])", "columns filter usecols limit"),
     ("storage_options", "storage_options={'region': 'eu-west-1'}", "s3 credentials filesystem "
-     "options storage"),
+     "options storage"), ("filter", "ds.checkout_version(1)", "version asof tag branch timestamp"),
     ("write_dataset", "ds.create_scalar_index('day', 'ZONEMAP')", "partition_by partitionBy "
-     "partition_cols partition_on cluster_by"),
-    ("write_dataset", "df.reset_index(drop=True)", "index preserve_index"),
-    ("dataset", "ds.to_table(columns=['id'])", "columns filter usecols limit"),
-    ("filter", "ds.checkout_version(1)", "version asof tag branch timestamp"),
-    ("delete", "ds.delete($equal)", "(named)"),
+     "partition_cols partition_on cluster_by"), ("to_pandas", _DISTINCT, "distinct unique"),
     ("update", "ds.update($given, where='$filter')", "(named)"),
     ("add_columns", "ds.add_columns($given)", "(named)"),
-    ("update_config", "ds.update_config($given)", "(named)"),
+    ("insert", "ds.insert(df), or ds.add_columns({'new': '1'}) for a column", "(positional)"),
+    ("compact_files", "ds.optimize.compact_files(target_rows_per_fragment=1_000_000)",
+     "(positional)"), ("update_config", "ds.update_config($given)", "(named)"),
+    ("optimize_indices", "ds.optimize.optimize_indices(index_names=['name'])", "(positional)"),
     ("update_config", "ds.update_config({'key': 'value'})", "(missing) (more)"),
     ("condition", "condition=$value", "where predicate filter expr"),
     ("expr", "expr=$value", "where predicate filter condition"),
     ("sql", "lk.sql('SELECT * FROM t WHERE $key > $$x', t=ds, x=3)", "(more) (wrong)"),
     ("bisect", "ds.bisect('$filter')", "(missing)"), ("export", "ds.export('x.csv')", "(missing)"),
     ("blame", "ds.blame('$filter')", "(missing)"), ("pack", "ds.pack('x.zip')", "(missing)"),
-    ("config", "ds.config()['x']", "(more)"),
+    ("config", "ds.config()['x']", "(more)"), ("delete", "ds.delete('$filter')", "(missing)"),
     ("to_pandas", "ds.to_pandas().set_index($value)", "index index_col set_index"),
     ("to_pandas", "ds.to_batches(batch_size=$value)", "chunksize chunk_size iterator"),
     ("to_pandas", "ds.to_pandas().convert_dtypes($name=$value)", "dtype_backend"),
-    ("to_table", _DISTINCT, "distinct unique"), ("to_pandas", _DISTINCT, "distinct unique"),
     ("schema", "schema=pa.schema({'$number': pa.float32()})", "dtype dtypes types column_types"),
     ("dataset", "lk.dataset(uri), which reads and writes", "mode read_only readonly"),
     ("into", "into=$value", "target onto to destination"),
     ("delete", "ds.delete($value)", "where filter condition query expr delete_filter"),
-    ("delete", "ds.delete('$filter')", "(missing)"),
     ("update", "ds.update($value, where='$filter')", "set values values_sql"),
     ("update", "ds.update({'$number': '$zero'}, where='$filter')", "(missing) (wrong) (more)"),
     ("merge", _UPSERT, "on how left_index right_index"),
@@ -345,26 +349,23 @@ ARGUMENTS: tuple[tuple[str, str, str], ...] = (
     ("create_branch", "ds.create_branch('x', $value)", "version at from_version parent ref "
      "source"), ("add_columns", "ds.add_columns({'new': '1'})", "(missing) (wrong) (more)"),
     ("alter_columns", RENAME, "(missing) (wrong) (more)"),
-    ("insert", "ds.insert(df)", "(missing)"),
+    ("insert", "ds.insert(df)", "(missing)"), ("restore", "ds.restore($value)", "tag ref"),
     ("create_scalar_index", "ds.create_scalar_index('$key', 'BTREE')", "(missing)"),
     ("create_index", "ds.create_scalar_index('$key', 'BTREE')", "(missing)"),
     ("undo", "ds.restore(1), or ds.revert($version) for one change", "(more) steps n version"),
-    ("restore", "ds.restore($value)", "tag ref"),
     ("revert", "ds.revert($version)", "(missing) (wrong)"),
     ("schema_mode", "schema_mode='merge'", "merge_schema mergeSchema"),
     ("versions", "ds.versions()[::-1]", "reverse descending order ascending"),
     ("versions", "ds.versions().to_pandas().query(\"timestamp > '2026-01-01'\")", "since until "
-     "after before author user start end"),
+     "after before author user start end"), ("create_branch", "ds.create_branch('x')", "(missing)"),
     ("versions", "ds.versions()[-5:]", "(more) limit n last"),
-    ("create_branch", "ds.create_branch('x')", "(missing)"),
     ("Tags.create", "ds.tags.replace_metadata('x', {'$name': $value})", "message metadata "
-     "comment"),
+     "comment"), ("diff", "lk.diff(ds.checkout_version(1), ds)", "(missing)"),
     ("read_parquet", "lk.read_parquet('rows.parquet').to_table(filter=pc.field('$number') > 3)",
-     "filters filter"), ("diff", "lk.diff(ds.checkout_version(1), ds)", "(missing)"),
+     "filters filter"), ("read_csv", "lk.read_csv('rows.csv').head($value)", "nrows n_rows"),
     ("order_by", "order_by=[lk.ColumnOrdering('$number', ascending=False)]", "descending "
      "ascending desc reverse"),
     ("read_csv", "lk.read_csv('rows.csv').to_table(columns=$value)", "columns usecols"),
-    ("read_csv", "lk.read_csv('rows.csv').head($value)", "nrows n_rows"),
     ("read_csv", "lk.write_dataset(pd.read_csv('rows.csv', $name=$value), 'new.lance')", "sep "
      "delimiter index_col parse_dates skiprows names header encoding na_values decimal"),
     ("read_csv", "lk.write_dataset(pl.read_csv('rows.csv', $name=$value), 'new.lance')",
@@ -405,9 +406,10 @@ OPERATORS: Mapping[str, Lines] = {
         "lk.col('$column') $symbol $operand": "__add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ "
         "__truediv__ __rtruediv__ __mod__ __neg__ __abs__ __floordiv__ __pow__", _READ: "__array__",
         "ds.to_table(filter=\"$condition\")": "__gt__ __lt__ __ge__ __le__ __eq__ __ne__ "
-        "__invert__ __and__ __or__", f"len(ds), or {_READ}": "__len__",
+        "__invert__ __and__ __or__", "ds.count_rows(\"$column = $shown\")": "__contains__",
         "ds.update({'$column': lk.col('$column') $symbol $operand})": "__iadd__ __isub__ __imul__",
         f"ds.take([0], columns=['$column']), or {_READ}": "__getitem__",
+        f"len(ds), or {_READ}": "__len__",
     },
     **OPERATORS_OF_PARTS,
 }  # fmt: skip

@@ -17,10 +17,13 @@ UPSERT = (
 )
 CLEANUP = "ds.cleanup_old_versions()"
 _AUTO = "ds.optimize.enable_auto_cleanup({'interval': 9, 'retain_versions': 9})"
-_PARQUET = "pq.write_table(lk.sql(...).to_table(), 'x.parquet')"
-_CASE = "lk.sql('SELECT *, CASE WHEN $column > 1 THEN 2 ELSE 3 END AS y FROM ds')"
-_SOURCE_UPDATE = "ds.update({'$number': '$zero'}, where='$key NOT IN (1, 2)')"
 
+_RAN = {
+    "the call alone, because it has committed, or ds.undo()": "execute commit run collect save "
+    "undo apply rollback", "ds.to_pandas(), or ds.diff()": "to_pandas show head to_table df diff",
+    "dict(result)": "rows count rowcount num_rows stats counts summary metrics updated inserted "
+    "deleted num_updated num_deleted rows_updated rows_deleted rows_inserted fetchall to_dict",
+}  # fmt: skip
 _QUERY = {
     "lk.sql('SELECT * FROM ds').to_pandas(), or ds.sql(...).build().to_batch_records()": "df "
     "to_pandas pandas toPandas to_table arrow pl to_polars collect execute fetchall show head",
@@ -188,10 +191,11 @@ PARTS: Mapping[str, Lines] = {
         "when_matched_update_all()": "whenMatchedUpdateAll when_matched_update update_all "
         "whenMatchedUpdate whenMatched when_matched update on_match_update "
         "when_matched_then_update on_duplicate_key_update", "preview(df)": "dry_run plan show head",
+        "ds.update({'$number': '$zero'}, where='$key NOT IN (1, 2)')":
+        "when_not_matched_by_source_update whenNotMatchedBySourceUpdate "
+        "when_not_matched_by_source_update_all", "conflict_retries(3)": "retries retry max_retries",
         "when_not_matched_by_source_delete()": "when_not_matched_by_source "
         "whenNotMatchedBySourceDelete whenNotMatchedBySource delete_missing sync full_sync",
-        _SOURCE_UPDATE: "when_not_matched_by_source_update whenNotMatchedBySourceUpdate "
-        "when_not_matched_by_source_update_all", "conflict_retries(3)": "retries retry max_retries",
         "execute(df, schema_mode='merge')": "schema_mode withSchemaEvolution with_schema_evolution "
         "evolve_schema merge_schema", "ds.merge_insert('$key')": "on key keys match_on using_key",
         "execute(df)": "run merge source using apply commit write upsert save do submit to_table "
@@ -219,27 +223,32 @@ PARTS: Mapping[str, Lines] = {
         "ds.stats.data_stats()": "columns column_stats bytes fields nbytes data",
     },
     "Expression": {
+        "lk.sql('SELECT *, CASE WHEN $column > 1 THEN 2 ELSE 3 END AS y FROM ds')": "when "
+        "otherwise then where clip map if_else case", "lk.col('$column') ** 2": "pow power square",
         "lk.col('$column').rlike('^a')": "matches regexp_like str_contains match regexp regex "
-        "regexp_matches search fullmatch", _CASE: "when otherwise then where clip map if_else case",
+        "regexp_matches search fullmatch", "lk.col('$column').concat('a')": "concat_str cat append",
         'ds.to_table(columns={"y": "date_trunc(\'day\', $column)"})': "date_trunc truncate trunc "
         "date to_date strftime", "lk.col('$column').is_null()": "isnull isna is_na is_none IS_NULL",
         "ds.to_table(filter=lk.col('$column') > 1)": "filter collect to_list to_numpy values "
-        "to_pandas show head item", "lk.sql('SELECT count($column) FROM ds')": "count value_counts",
+        "to_pandas show head item", "lk.sql('SELECT avg($column) FROM ds')": "mean avg average agg",
         "ds.to_pandas()": "diff pct_change ffill bfill forward_fill backward_fill rolling split "
-        "interpolate", "lk.col('$column').upper()": "to_uppercase upper_case title capitalize",
+        "interpolate", "lk.sql('SELECT *, rank() OVER (ORDER BY $column) AS y FROM ds')": "rank",
         'ds.to_table(columns={"y": "date_part(\'$name\', $column)"})': "minute second quarter week "
         "dow doy", "lk.col('$column').is_not_null()": "notnull notna is_valid not_null is_not_none",
         "ds.to_table(columns={\"y\": \"date_part('dow', $column)\"})": "weekday dayofweek "
-        "day_of_week", "lk.col('$column').length()": "len len_chars char_length size str_len",
+        "day_of_week", "lk.col('$column').upper()": "to_uppercase upper_case title capitalize",
         "lk.sql('SELECT * FROM ds ORDER BY $column')": "asc desc sort sort_by sort_values order_by",
-        "lk.sql('SELECT avg($column) FROM ds')": "mean avg average over agg rank shift any all",
         "lk.sql('SELECT count(DISTINCT $column) FROM ds')": "n_unique nunique approx_n_unique",
         "ds.to_table(columns={'y': 'left($column, 3)'})": "substr substring slice left right",
+        "lk.sql('SELECT *, lag($column) OVER (ORDER BY $column) AS y FROM ds')": "shift lag",
+        "lk.sql('SELECT *, avg($column) OVER (PARTITION BY $text) AS y FROM ds')": "over",
         "lk.sql('SELECT DISTINCT $column FROM ds')": "unique distinct drop_duplicates",
+        "lk.col('$column').length()": "len len_chars char_length size str_len",
         "ds.to_table(columns={'y': 'nullif($column, 0)'})": "nullif null_if",
         "lk.col('$column').fill_null(0)": "fillna coalesce ifnull nvl fill",
         "(lk.col('$column') > 1) & (lk.col('$column') < 5)": "and_ or_ xor",
         "lk.sql('SELECT sum($column) FROM ds')": "sum total cumsum cum_sum",
+        "lk.sql('SELECT count($column) FROM ds')": "count value_counts",
         "lk.col('$column').lower()": "to_lowercase lower_case casefold",
         "lk.sql('SELECT median($column) FROM ds')": "median quantile",
         "~lk.col('$column').is_in([1, 2])": "not_in is_not_in notin",
@@ -248,9 +257,10 @@ PARTS: Mapping[str, Lines] = {
         "ds.to_table(columns={'y': 'signum($column)'})": "sign sgn",
         "lk.col('$column').alias('y')": "as_ rename name_as label",
         "lk.col('$column').trim()": "strip str_strip strip_chars",
-        "lk.col('$column').concat('a')": "concat_str cat append",
+        "lk.sql('SELECT bool_and($column > 1) FROM ds')": "all",
         "lk.col('$column').is_in([1, 2])": "in_ any_of one_of",
         "lk.col('$column') + 1": "add sub mul truediv div mod",
+        "lk.sql('SELECT bool_or($column > 1) FROM ds')": "any",
         "lk.col('$column').array_contains(1)": "list arr has",
         "~lk.col('$column')": "not_ invert is_false is_true", "lk.col('$column').is_nan()": "isnan",
         "lk.sql('SELECT min($column) FROM ds')": "min first",
@@ -261,7 +271,6 @@ PARTS: Mapping[str, Lines] = {
         "ds.schema.field('$column').type": "dtype type",
         "lk.col('$column') == 1": "eq equals is_equal",
         "ds.drop_columns(['$column'])": "drop exclude",
-        "lk.col('$column') ** 2": "pow power square",
     },
     "SqlResult": {
         "lk.sql(...).to_table().to_batches()": "fetch_record_batch iter_batches batches to_reader "
@@ -271,7 +280,7 @@ PARTS: Mapping[str, Lines] = {
         "lk.sql('SELECT * FROM r', r=lk.sql(...))": "alias cache persist createOrReplaceTempView "
         "create_view register to_view create_temp_view", "lk.sql(...).to_polars()": "polars lazy",
         "lk.write_dataset(lk.sql(...), 'new.lance')": "save write create to_lance saveAsTable "
-        "insertInto write_dataset write_table writeTo", _PARQUET: "write_parquet to_parquet export",
+        "insertInto write_dataset write_table writeTo", "ds.delete('$filter')": "delete",
         "lk.sql(...).to_table()": "arrow to_arrow collect execute fetch_arrow_table toArrow "
         "read_all result run to_arrow_table", "lk.sql(...).to_pandas().plot()": "plot hist boxplot",
         "lk.sql('SELECT DISTINCT $text FROM r', r=lk.sql(...))": "unique distinct drop_duplicates "
@@ -286,6 +295,7 @@ PARTS: Mapping[str, Lines] = {
         "concat append", "lk.sql(...).to_pandas().to_numpy()": "fetchnumpy to_numpy numpy values",
         "lk.sql(...).to_table().to_pylist()": "to_pylist to_pydict to_dicts to_dict records "
         "iter_rows", "lk.sql('SELECT * FROM r WHERE $filter', r=lk.sql(...))": "filter where query",
+        "pq.write_table(lk.sql(...).to_table(), 'x.parquet')": "write_parquet to_parquet export",
         "lk.sql('SELECT * FROM r JOIN df USING ($key)', r=lk.sql(...))": "join merge crossJoin",
         "lk.sql(...).fetchall()": "fetch fetchmany rows iterrows tolist to_list itertuples",
         "lk.sql(...).head()": "show display print glimpse tail limit take preview sample",
@@ -305,29 +315,14 @@ PARTS: Mapping[str, Lines] = {
         "ds.validate() alone, which raises an error for damage": "ok errors valid passed is_valid",
     },
     "UpdateResult": {
-        "result.num_rows_updated": "rows count rowcount num_rows num_updated_rows updated "
-        "num_updated rows_updated num_affected_rows fetchall fetchone",
         "ds.undo(), because it has run, then ds.update({'$number': '$zero'}, where='$filter')":
-        "where filter query predicate when",
-        "ds.update(...) alone, because it has committed, or ds.undo()": "execute commit run "
-        "collect save undo apply rollback",
-        "ds.to_pandas(), or ds.diff()": "to_pandas show head to_table df diff",
+        "where filter query predicate when", **_RAN,
     },
     "DeleteResult": {
-        "result.num_deleted_rows": "rows count rowcount num_rows num_deleted deleted rows_deleted "
-        "num_rows_deleted num_affected_rows fetchall fetchone",
-        "ds.delete(...) alone, because it has committed, or ds.undo()": "execute commit run "
-        "collect save undo apply rollback",
         "ds.undo(), because it has run, then ds.delete('$filter')": "where filter query predicate "
-        "when", "ds.to_pandas(), or ds.diff()": "to_pandas show head to_table df diff",
+        "when", **_RAN,
     },
-    "MergeResult": {
-        "dict(result)": "stats counts summary metrics rows updated inserted deleted num_rows "
-        "rowcount rows_updated rows_inserted rows_deleted to_dict",
-        "execute(df) alone, because it has committed, or ds.undo()": "execute commit run collect "
-        "save undo apply rollback",
-        "ds.to_pandas(), or ds.diff()": "to_pandas show head to_table df diff",
-    },
+    "MergeResult": _RAN,
     "BranchComparison": {
         "ds.branches.compare('x').theirs_diff.to_pandas()": "to_pandas show head df rows diff "
         "to_table changes", "ds.branches.merge('x')": "merge apply execute run",
@@ -347,11 +342,11 @@ PARTS: Mapping[str, Lines] = {
 #: lines for arguments that do not fit; searched before the lines of the dataset
 ARGUMENTS_OF_PARTS: tuple[tuple[str, str, str], ...] = (
     ("merge_insert", UPSERT, "(more) (wrong) source data source_table predicate source_alias "
-     "target_alias other condition"),
+     "target_alias other condition"), ("Tags.create", "ds.tags.create('x')", "(missing) (wrong)"),
     ("merge_insert", "ds.merge_insert($value)", "key keys left_on right_on using by merge_key "
      "join_cols"),
     ("Tags.create", "ds.tags.create('x', $value)", "version at branch ref revision snapshot_id "
-     "source commit"), ("Tags.create", "ds.tags.create('x')", "(missing) (wrong)"),
+     "source commit"),
     ("Tags.update", "ds.tags.update('name', 1)", "(missing) (wrong) version ref"),
     ("Tags.delete", "ds.tags.delete('name')", "(missing) (wrong) (more) name"),
     ("Branches.create", "ds.branches.create('x', $value)", "version at source ref revision "
@@ -379,11 +374,16 @@ OPERATORS_OF_PARTS: Mapping[str, Lines] = {
         "d.to_pandas()": "__array__",
     },
     "History": {CLEANUP: "__delitem__", "ds.restore(1)": "__setitem__"},
+    "Answer": {"the attributes version and branch, or ds.diff()": "__getitem__"},
+    "ColumnSummary": {"ds['$column'].statistics().min, or another attribute": "__getitem__"},
     "DatasetOptimizer": {COMPACT: "__call__"}, "Plots": {"ds.plot.columns(1)": "__call__"},
     "LanceStats": {"ds.stats.dataset_stats()": "__call__"},
     "Explainer": {"ds.explain.to_table(), or ds.explain.delete('$filter')": "__call__"},
     "SqlResult": {
+        "lk.sql('SELECT * FROM r UNION ALL SELECT * FROM r', r=lk.sql(...))": "__add__",
+        "lk.sql('SELECT *, 1 AS $item FROM r', r=lk.sql(...))": "__setitem__",
         "lk.sql(...).to_table()['column'], or .fetchall()[0]": "__getitem__",
+        "lk.sql(...).to_pandas().drop(columns='$item')": "__delitem__",
         "lk.sql(...).to_pandas()": "__array__", "lk.sql(...).fetchall()": "__iter__",
     },
     "Tags": {

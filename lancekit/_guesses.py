@@ -72,8 +72,9 @@ def argument_hint(
     if named and "(missing)" in given:
         given = {**named, "(named)": None, **given}
     for name, value in given.items():
+        marks = {name} if named or name != "(more)" else {name, "(positional)"}
         for parameter, line, guessed in ARGUMENTS:
-            if (parameter in allowed or parameter in names) and name in guessed.split():
+            if marks & {*guessed.split()} and (parameter in allowed or parameter in names):
                 text = shown((isinstance(value, list) and condition_of(value)) or value)
                 return f"Use {fitting(line, of, name=name, value=text, **all_of_them)}."
         if close := similar(name, allowed):
@@ -111,7 +112,7 @@ def item_line(item: object, of: object) -> str:
     'ds.take([3]), ds.to_batches(), or ds.to_table().to_pydict()'
     """
     match item:
-        case int() | np.integer():
+        case int() | np.integer() if not isinstance(item, bool):
             at = int(item) if item >= 0 else f"len(ds) - {-item}"
             line = f"ds.take([{at}]), ds.to_batches(), or ds.to_table().to_pydict()"
         case (slice() | int() as rows, str() | list() as names):
@@ -253,7 +254,7 @@ def _columns(of: object) -> dict[str, str]:
         found["number"] = changed[0]  # of an update
     number = found["number"]
     known = dir(of)  # other names raise an error with a line
-    column = getattr(of, "path") if "path" in known else number  # noqa: B009
+    column = next((getattr(of, name) for name in ("path", "column") if name in known), number)
     version = getattr(of, "version") if "version" in known else 1  # noqa: B009
     return {
         **found,

@@ -311,6 +311,8 @@ class _Current:
             if name in _listeners:
                 _listeners[name]()
 
+    __getitem__, __setitem__ = __getattr__, __setattr__
+
     def __reduce__(self) -> str:
         return "options"  # unpickles as the other process's options
 

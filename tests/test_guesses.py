@@ -216,3 +216,22 @@ def test_an_update_that_has_run_names_its_columns() -> None:
         ds.update({"x": 0}).where("id = 1")  # type: ignore[attr-defined]
     with pytest.raises(KeyError, match="It has num_rows_updated"):
         ds.update({"x": 0})["rows"]
+
+
+def test_another_dataset_is_not_restored(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"x": [1]}, tmp_path / "a.lance")
+    other = lk.write_dataset({"y": [1, 2]}, tmp_path / "b.lance")
+    with pytest.raises(lk.errors.InvalidArgumentError, match="of another dataset"):
+        ds.restore(other)  # type: ignore[arg-type]
+    assert (ds.uri, ds.version, other.latest().version) == (str(tmp_path / "a.lance"), 1, 1)
+    ds.restore(ds.checkout_version(1))  # type: ignore[arg-type]
+    assert ds.version == 2
+
+
+def test_options_by_item() -> None:
+    assert lk.options["display_rows"] == lk.options.display_rows
+    with lk.options(display_rows=5):
+        lk.options["display_rows"] = 7
+        assert lk.options.display_rows == 7
+    with pytest.raises(lk.errors.InvalidArgumentError, match="no option 'nosuch'"):
+        lk.options["nosuch"] = 1

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from lancekit._api.hinting import hinting_operators
 from lancekit._display import Displayed
 from lancekit._versions.snapshot import Snapshot
 
 
+@hinting_operators("__getitem__")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Answer(Displayed):
     """Answer of a call that changed something: a card in notebooks, and one line as `repr`.

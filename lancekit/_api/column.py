@@ -40,6 +40,7 @@ __all__ = ["SECONDS", "Bin", "ColumnSummary", "DatasetColumn", "sampled_rows"]
 _BINS = 10_000
 
 
+@hinting_operators("__getitem__")
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ColumnSummary(Displayed):
     """Statistics of the values of a column; `DatasetColumn.statistics` makes them.
@@ -89,7 +90,7 @@ class ColumnSummary(Displayed):
 
 
 @hinting_operators(
-    "__array__ __iadd__ __isub__ __imul__ __itruediv__ "
+    "__contains__ __array__ __iadd__ __isub__ __imul__ __itruediv__ "
     "__len__ __getitem__ __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ "
     "__truediv__ __rtruediv__ __floordiv__ __mod__ __pow__ __neg__ __abs__ __invert__ __and__ "
     "__or__ __gt__ __lt__ __ge__ __le__ __eq__ __ne__"

@@ -65,6 +65,7 @@ _OPERATIONS: Mapping[str, str] = {
     "__setitem__": "assignment to an item",
     "__getitem__": "access to an item",
     "__len__": "len()",
+    "__contains__": "in",
 }
 #: operators of Python, and the comparisons of SQL
 _SYMBOLS: Mapping[str, str] = {

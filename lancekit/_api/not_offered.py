@@ -127,20 +127,11 @@ def _hint(owner: str, name: str, of: object) -> str:
 
 #: how users write an object of a class
 _VARIABLES = {
-    "lance": "lk",
-    "LanceDataset": "ds",
-    "DatasetColumn": "ds[...]",
-    "Tags": "ds.tags",
-    "Branches": "ds.branches",
-    "DatasetOptimizer": "ds.optimize",
-    "History": "ds.versions()",
-    "Version": "ds.versions()[-1]",
-    "DatasetDiff": "d",
-    "TableIndices": "ds.indices",
-    "Constraints": "ds.constraints",
-    "SqlResult": "lk.sql(...)",
-    "Listed": "the list",
-}
+    "lance": "lk", "LanceDataset": "ds", "DatasetColumn": "ds[...]", "DatasetDiff": "d",
+    "Tags": "ds.tags", "Branches": "ds.branches", "DatasetOptimizer": "ds.optimize",
+    "History": "ds.versions()", "Version": "ds.versions()[-1]", "TableIndices": "ds.indices",
+    "Constraints": "ds.constraints", "SqlResult": "lk.sql(...)", "Listed": "the list",
+}  # fmt: skip
 
 
 def no_item(item: object, of: object) -> InvalidTypeError:

@@ -215,7 +215,7 @@ def output_columns(columns: Columns) -> Sequence[str] | dict[str, str] | None:
             f"columns must be a list, got the string {shown(columns)}.",
             hint=f"Use filter={shown(columns)}."
             if {*columns} & {*"<>="}
-            else f"Pass a list: [{shown(columns)}].",
+            else f"Pass a list: {columns.replace(', ', ',').split(',')}.",
         )
     values = columns.values() if isinstance(columns, dict) else columns
     if not isinstance(columns, list | tuple | dict) or {*map(type, values or ())} <= {str}:

@@ -27,6 +27,11 @@ def snapshot_at(location: BranchLocation, reference: object) -> Snapshot:
 def snapshot_to_restore(handle: Handle, version: object) -> Snapshot:
     """Load the version that a restore commits again, by default the handle's version."""
     old = handle._snapshot if version is None else snapshot_at(handle._location, version)
+    if old.location.root.uri != handle._location.root.uri:
+        raise InvalidArgumentError(
+            f"{old.called} is a version of another dataset.",
+            hint=f"Use lk.write_dataset(other, {handle._uri!r}, mode='overwrite') for its rows.",
+        )
     branch = old.location.name
     if branch != handle._location.name:
         raise InvalidArgumentError(

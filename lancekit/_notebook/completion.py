@@ -41,8 +41,6 @@ __all__ = ["Completions", "complete", "is_own", "matches"]
 
 #: limits of a scan from the cursor back: characters, open brackets, characters of a callee
 _TEXT, _DEPTH, _CALL = 20_000, 10, 1000
-#: the most handles whose columns are offered together
-_HANDLES = 20
 
 # further kinds of completion
 SQL, SIDES, INDICES, ATTRIBUTES = "sql", "sides", "indices", "attribute"
@@ -125,7 +123,7 @@ def complete(text: str, variables: Mapping[str, object], rest: str = "") -> Comp
         return _of_kind(place.kind, place.text, place.quote, handle)
     if place.kind in (REFS, BRANCHES):
         opened = _opened(place.before, variables)
-        return _of_refs(place.kind, place.text, place.quote, opened) if opened else None
+        return _of_refs(place.kind, place.text, place.quote, opened) if opened is not None else None
     if place.function in _OF_FUNCTION and place.quote and not place.before:
         return _of_function(place, text, variables, rest)
     values = VALUES_OF.get(place.kind) or options.choices_of(place.kind)
@@ -295,10 +293,11 @@ def _opened(before: str, variables: Mapping[str, object]) -> LanceDataset | str 
     if not isinstance(place, str | os.PathLike):
         return None
     uri = os.fspath(place)
-    known = (one for one in variables.values() if isinstance(one, LanceDataset))
-    handle = next((one for one in known if one.uri == uri), None)
+    for one in variables.values():
+        if isinstance(one, LanceDataset) and one.uri == uri:
+            return one
     # other stores need options, and have costs
-    return handle or (uri if isinstance(uri, str) and "://" not in uri else None)
+    return uri if isinstance(uri, str) and "://" not in uri else None
 
 
 def _of_function(
@@ -314,9 +313,10 @@ def _of_function(
         names = [name for name in found.names if place.quote[0] not in name]
         return Completions(found.fragment, tuple(names), found.kind) if names else None
     handles = {name: v for name, v in variables.items() if isinstance(v, LanceDataset)}
-    words = set(re.findall(r"\w+", text.rpartition("\n")[2]))
-    chosen = [v for name, v in handles.items() if name in words] or [*handles.values()]
-    known = dict.fromkeys(name for handle in chosen[:_HANDLES] for name in columns(handle))
+    named = [
+        handles[word] for word in re.findall(r"\w+", text.rpartition("\n")[2]) if word in handles
+    ]
+    known = dict.fromkeys(name for one in named or handles.values() for name in columns(one))
     return offer(place.text, known, place.quote, COLUMNS)
 
 

@@ -78,13 +78,10 @@ def plan_delete(snapshot: Snapshot, predicate: object) -> DeletePlan:
         schema = snapshot.manifest.schema
         key = [field.name for field in schema.primary_key or schema.fields[:1]]
         found = rows_by(key, predicate) or condition_of(predicate)
+        line = "ds.truncate_table()" if predicate is True else found and f"ds.delete({found!r})"
         raise InvalidTypeError(
             f"The predicate must be SQL text or an expression, got {shown(predicate)}.",
-            hint="Use ds.truncate_table() for all rows."
-            if predicate is True
-            else f"Use ds.delete({found!r})."
-            if found
-            else condition_hint(predicate),
+            hint=f"Use {line}." if line else condition_hint(predicate),
         )
     schema = blob_view(snapshot.manifest.schema)
     parsed = Predicate.parse(as_sql(predicate), schema.to_arrow())

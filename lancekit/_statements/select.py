@@ -276,7 +276,7 @@ def _nothing(frame: object) -> pa.Table:
     raise AssertionError(frame)  # a local result has no frame
 
 
-@hinting_operators("__iter__ __getitem__ __array__")
+@hinting_operators("__iter__ __getitem__ __array__ __setitem__ __delitem__ __add__")
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SqlResult(Displayed):
     """The rows of a SELECT: an Arrow table, or a Spark DataFrame that runs when rows are read.

@@ -405,3 +405,10 @@ def test_no_text_is_an_error(ds: Any) -> None:
     assert complete("(" * 100_000 + "ds['da", {"ds": ds}) is not None
     assert complete("(" * 100_000, {"ds": ds}) is None
     assert complete("ds.a(1)" + ".b(2)" * 20_000 + "('", {"ds": ds}) is None
+
+
+def test_an_empty_dataset_is_a_dataset(ds: Any) -> None:
+    ds.delete("true")
+    found = complete("lk.dataset(path, branch='", {"ds": ds, "path": ds.uri, **OWN})
+    assert found is not None
+    assert found.names == ("try/out",)

@@ -315,7 +315,7 @@ GUESSES: dict[str, list[Guess]] = {
         ("ds.sortWithinPartitions('id')", "lk.sql('SELECT * FROM ds ORDER BY price')"), ("ds.randomSplit([0.5, 0.5])", "ds.sample(5)"), ("ds.writeStream", "lk.stream_sink"),
         ("ds.readStream", "ds.changes(1)"), ("ds.crosstab('id', 'name')", "lk.sql('SELECT name, avg(price) FROM ds GROUP BY name')"),
         ("ds.freqItems(['name'])", "ds['name'].statistics().top"), ("ds.storageLevel", "lk.cache_info()"),
-        ("ds.approxQuantile('price', [0.5], 0)", "lk.sql('SELECT avg(price) FROM ds')"), ("ds.colRegex('p.*')", "ds.columns"),
+        ("ds.approxQuantile('price', [0.5], 0)", "lk.sql('SELECT median(price) FROM ds')"), ("ds.colRegex('p.*')", "ds.columns"),
         ("ds.sql('SELECT 1').show()", "lk.sql('SELECT * FROM ds')"),
     ],
     "Delta, Iceberg, more": [
