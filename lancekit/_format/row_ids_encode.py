@@ -50,17 +50,13 @@ def append_row_ids(data: bytes, more: range, where: str) -> bytes:
 def _with_parts(sequence: pb.RowIdSequence, parts: Iterable[range | U64Array]) -> pb.RowIdSequence:
     for part in parts:
         segment = _range(part) if isinstance(part, range) else _segment(part)
-        last = sequence.segments[-1] if sequence.segments else None
-        if last is not None and _follows(last, segment):
+        last = sequence.segments[-1] if sequence.segments else pb.U64Segment()
+        ranges = last.HasField("range") and segment.HasField("range")
+        if ranges and last.range.end == segment.range.start:
             last.range.end = segment.range.end
         else:
             sequence.segments.append(segment)
     return sequence
-
-
-def _follows(last: pb.U64Segment, segment: pb.U64Segment) -> bool:
-    both_ranges = last.HasField("range") and segment.HasField("range")
-    return both_ranges and last.range.end == segment.range.start
 
 
 def _range(values: range) -> pb.U64Segment:

@@ -240,7 +240,7 @@ def rewrite_locally(
     write = patch_task(job.task, columns)
     values = source.select(columns)
     found: list[Patched | LancekitError] = []
-    for group in _file_groups(changed):
+    for start in range(0, len(changed), _TOGETHER):
         patches = [
             Patch(
                 source=by_id[m.fragment_id],
@@ -248,7 +248,7 @@ def rewrite_locally(
                 values=taken(values, m.source_rows),
                 write=write,
             )
-            for m in group
+            for m in changed[start : start + _TOGETHER]
         ]
         found += map_tasks(try_patch, patches)
         if any(isinstance(part, LancekitError) for part in found):
@@ -263,8 +263,3 @@ def rewrite_locally(
         match=match,
         fan_out=fan_out(changed),
     )
-
-
-def _file_groups(matches: Sequence[Matches]) -> Iterator[Sequence[Matches]]:
-    for start in range(0, len(matches), _TOGETHER):
-        yield matches[start : start + _TOGETHER]

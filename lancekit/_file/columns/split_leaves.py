@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
 from lancekit._file.kernels.arrow_buffers import list_items, list_offsets, null_flags, validity_bits
-from lancekit._file.kernels.memory import Bytes
 from lancekit._format.arrow_parts import (
     child_of,
     flattened,
@@ -94,17 +93,14 @@ def pruned(
         return leaf(array)
     if isinstance(array, pa.StructArray):
         child = pruned(array.field(path[0]), path[1:], leaf)
-        return _struct_of(child, validity_bits(array), len(array))
+        validity = validity_bits(array)
+        buffer = None if validity is None else pa.py_buffer(validity)
+        struct = pa.struct([pa.field("", child.type)])
+        return pa.Array.from_buffers(struct, len(array), [buffer], children=[child])
     child = pruned(items_of(array), path[1:], leaf)
     item, kind = pa.field("item", child.type), array.type
     kind = pa.list_(item) if pa.types.is_map(kind) else with_children(kind, [item])
     return with_other_items(array, kind, child)
-
-
-def _struct_of(child: pa.Array, validity: Bytes | None, count: int) -> pa.Array:
-    buffer = None if validity is None else pa.py_buffer(validity)
-    kind = pa.struct([pa.field("", child.type)])
-    return pa.Array.from_buffers(kind, count, [buffer], children=[child])
 
 
 def stored(array: pa.Array) -> pa.Array:

@@ -249,7 +249,11 @@ def merge(node: Node, parts: Sequence[pa.Array], above: pa.Array | None = None) 
     (child,) = node.children
     if pa.types.is_fixed_size_list(kind):
         items = [fixed_items(part) for part in parts]
-        within = None if above is None else _repeated(above, kind.list_size)
+        within = above
+        if above is not None:
+            repeated = pa.py_buffer(bits.pack(np.repeat(flags_of(above), kind.list_size)))
+            count = len(above) * kind.list_size
+            within = pa.Array.from_buffers(pa.bool_(), count, [None, repeated])
         return _fixed_like(kind, merge(child, items, within), first)
     shapes = [shape_of(part) for part in parts]
     offsets = shapes[0][0]
@@ -267,11 +271,6 @@ def _agree(first: pa.Array, other: pa.Array, above: pa.Array | None) -> bool:
         return False
     left, right = (pc.and_(above, array.is_null()) for array in (first, other))
     return bool(left.equals(right))
-
-
-def _repeated(flags: pa.Array, times: int) -> pa.Array:
-    repeated = pa.py_buffer(bits.pack(np.repeat(flags_of(flags), times)))
-    return pa.Array.from_buffers(pa.bool_(), len(flags) * times, [None, repeated])
 
 
 def _fixed_like(kind: pa.DataType, items: pa.Array, like: pa.Array) -> pa.Array:

@@ -326,9 +326,8 @@ class FreshPartition:
 
     def _places(self, token: str) -> npt.NDArray[np.intp]:
         code = self._vocabulary.get(token)
-        return np.empty(0, np.intp) if code is None else self._by_code(code)
-
-    def _by_code(self, code: int) -> npt.NDArray[np.intp]:
+        if code is None:
+            return np.empty(0, np.intp)
         order, ends = self._order
         return order[(ends[code - 1] if code else 0) : ends[code]]
 

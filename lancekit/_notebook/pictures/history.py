@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def history_picture(
     heights = {"rows": 2.0, "bytes": 1.3, "operations": 0.45 + 0.24 * len(_words(branches))}
 
     def paint(canvas: Canvas) -> None:
-        where = _where(over)
+        where: Where = attrgetter("timestamp" if over == "time" else "version")
         for panel, axes in zip(panels, canvas.axes, strict=False):
             _PANELS[panel](axes, branches, where, canvas)
         _abscissa(canvas, over, branches, where)
@@ -133,10 +134,6 @@ def _words(branches: Branches) -> list[str]:
 
 Branches = Sequence[_Branch]
 Where = Callable[[Version], Any]
-
-
-def _where(over: str) -> Where:
-    return (lambda v: v.timestamp) if over == "time" else (lambda v: v.version)
 
 
 def _look(at: int, canvas: Canvas) -> dict[str, Any]:

@@ -226,6 +226,7 @@ def _plan(
         raise AssertionError("a dry merge has examples, and tells how keys were matched")
     sources = {s.fragment.id: s for s in fragment_sources(snapshot)}
     changed = work.updated + work.deleted
+    new = ak.filter(work.examples, work.examples.column(ROW_ADDRESS).is_null())
     return MergePlan(
         num_inserted_rows=work.inserted,
         num_updated_rows=work.updated,
@@ -239,7 +240,7 @@ def _plan(
         version=snapshot.version,
         branch=snapshot.branch,
         changes=tuple(_changes(snapshot, sources, clauses, work.examples)),
-        inserted=_inserted(snapshot, work.examples),
+        inserted=resolved(new.select(_sampled(snapshot))),
         deleted=_rows(snapshot, sources, np.asarray(work.deleted_examples, np.int64)),
         match=work.match,
         explanation=_explained(
@@ -263,12 +264,6 @@ def _sampled(snapshot: Snapshot) -> list[str]:
     """Return the columns of samples: all columns without blobs."""
     fields = snapshot.manifest.schema.fields
     return [f.name for f in fields if not any(holds_blobs(part.metadata) for part in f.walk())]
-
-
-def _inserted(snapshot: Snapshot, examples: pa.Table) -> pa.Table:
-    return resolved(
-        ak.filter(examples, examples.column(ROW_ADDRESS).is_null()).select(_sampled(snapshot))
-    )
 
 
 def _rows(

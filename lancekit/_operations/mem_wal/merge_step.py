@@ -161,11 +161,8 @@ class Step:
 
 def _read(current: Snapshot, waiting: Sequence[WaitingGeneration]) -> GenerationRows:
     schema = current.manifest.schema
-    return GenerationRows.read(LocalRunner().map(partial(_opened, schema), waiting), schema)
-
-
-def _opened(schema: LanceSchema, generation: WaitingGeneration) -> Snapshot:
-    return open_generation(generation.shard, generation.table, schema)
+    found = LocalRunner().map(lambda one: open_generation(one.shard, one.table, schema), waiting)
+    return GenerationRows.read(found, schema)
 
 
 # ---- rows for the quarantine

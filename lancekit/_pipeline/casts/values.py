@@ -59,7 +59,8 @@ def exact(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast an array; raise LossError for the first value that would change."""
     try:
         result = ak.cast(values, target)
-        if not pt.is_floating(target) or _widens(values.type, target):
+        widens = pt.is_floating(values.type) and values.type.bit_width <= target.bit_width
+        if not pt.is_floating(target) or widens:
             return result
     except pa.ArrowInvalid as error:
         at = _first_that_fails(values, target)
@@ -68,10 +69,6 @@ def exact(values: pa.Array, target: pa.DataType) -> pa.Array:
     if index is not None:
         raise LossError(index, value_at(values, index), f"does not fit {target} exactly")
     return result
-
-
-def _widens(source: pa.DataType, target: pa.DataType) -> bool:
-    return bool(pt.is_floating(source) and source.bit_width <= target.bit_width)
 
 
 def _first_that_fails(values: pa.Array, target: pa.DataType) -> int:

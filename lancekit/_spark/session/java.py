@@ -220,7 +220,9 @@ def make_archive(*, again: bool = False) -> Path:
         has_base = _java(java, "-Xshare:on", "-version").returncode == 0  # it maps its own
         base = None if has_base else base_of(archive)
         if base and (again or not base.is_file()):
-            _dump_base(java, base)
+            with _aside(base) as aside:
+                done = _java(java, "-Xshare:dump", f"-XX:SharedArchiveFile={aside}")
+                _keep(aside, base, done)
             archive.unlink(missing_ok=True)  # it fits only the previous base
         if again or not archive.is_file():
             _dump_spark(archive, base)
@@ -234,12 +236,6 @@ def make_archive(*, again: bool = False) -> Path:
             raise
         raise _not_made(str(error)) from error
     return archive
-
-
-def _dump_base(java: Java, base: Path) -> None:
-    with _aside(base) as aside:
-        done = _java(java, "-Xshare:dump", f"-XX:SharedArchiveFile={aside}")
-        _keep(aside, base, done)
 
 
 def _dump_spark(archive: Path, base: Path | None) -> None:

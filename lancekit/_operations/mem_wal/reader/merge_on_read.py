@@ -124,7 +124,11 @@ def merged_scan(scan: Scan, of: ReadSet, blob_handling: str | None = None) -> Sc
         of = parts_for(of, predicate)
     if not of.parts:
         return replace(scan, request=replace(request, outputs=outputs))
-    _check_ids(of)
+    if int(max(of.base.manifest.fragments.ids, default=0)) >= FIRST_ID:
+        raise UnsupportedFeatureError(
+            f"{of.base.called} has fragment ids above {FIRST_ID}, reserved for rows of shards.",
+            hint="Write the rows to a new dataset.",
+        )
     if of.newest is not None and search is None:
         predicate = newest_only(of.newest, of.base.row_schema, predicate)
     elif of.newest is not None and search is not None:
@@ -152,14 +156,6 @@ def _indexed_parts(of: ReadSet, fragments: Iterable[FragmentSource]) -> Iterator
             table = part.table
             if table is not None and table.indices and len(table.manifest.fragments) == 1:
                 yield ExternalTable(source, table)
-
-
-def _check_ids(of: ReadSet) -> None:
-    if int(max(of.base.manifest.fragments.ids, default=0)) >= FIRST_ID:
-        raise UnsupportedFeatureError(
-            f"{of.base.called} has fragment ids above {FIRST_ID}, reserved for rows of shards.",
-            hint="Write the rows to a new dataset.",
-        )
 
 
 def _check_stored(what: str, columns: Collection[str], of: ReadSet) -> None:

@@ -93,23 +93,18 @@ def newest_of(
     parts: the keys of each source, newest source first.
     fragment_ids: the fragment id of each source's addresses.
     """
+    numbers = [np.arange(len(part.deletes), dtype=np.uint64) for part in parts]
     columns = tuple(
-        ak.concat_arrays([_reversed(part.columns[place]) for part in parts])
-        for place in range(len(names))
+        ak.concat_arrays(
+            [ak.take(part.columns[at], own[::-1]) for part, own in zip(parts, numbers, strict=True)]
+        )
+        for at in range(len(names))
     )
     addresses = [
-        np.where(part.deletes, NOWHERE, row_address.addresses(id_, _numbers(part)))[::-1]
-        for part, id_ in zip(parts, fragment_ids, strict=True)
+        np.where(part.deletes, NOWHERE, row_address.addresses(id_, own))[::-1]
+        for part, id_, own in zip(parts, fragment_ids, numbers, strict=True)
     ]
     return Newest(KeyTable(names, columns), np.concatenate(addresses))
-
-
-def _numbers(part: KeyRows) -> Addresses:
-    return np.arange(len(part.deletes), dtype=np.uint64)
-
-
-def _reversed(values: pa.Array) -> pa.Array:
-    return ak.take(values, np.arange(len(values))[::-1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
