@@ -24,12 +24,14 @@ __all__ = [
     "blob_rows",
     "blobs",
     "contents",
+    "facts",
     "files",
     "indexed",
     "keys",
     "looked_up",
     "read",
     "rows",
+    "table",
     "told",
     "upsert",
     "with_bases",
@@ -55,6 +57,12 @@ def rows(*keys: int, text: str = "x") -> pa.Table:
     return pa.table({"k": list(keys), "v": [f"{text}{k}" for k in keys]}, schema=SCHEMA)
 
 
+def table(home: Path, **options: Any) -> lk.LanceDataset:
+    """Write six rows in two fragments, with a primary key and stable row ids."""
+    options = {"primary_key": "k", "enable_stable_row_ids": True, **options}
+    return lk.write_dataset(rows(*range(6)), home / "t", max_rows_per_file=3, **options)
+
+
 def told(tmp_path: Path, story: Story) -> Any:
     """Tell a story with either library, in a folder of its own: it ends the same."""
     seen = []
@@ -72,10 +80,15 @@ def read(uri: Path | str, at: Any = None, columns: list[str] | None = None) -> l
         ds: Any = module.dataset(str(uri))
         ds = ds if at is None else ds.checkout_version(at)
         ds.validate()
-        table = ds.to_table(columns=columns)
-        found.append(sorted(map(tuple, zip(*(c.to_pylist() for c in table.columns), strict=True))))
+        got = ds.to_table(columns=columns)
+        found.append(sorted(map(tuple, zip(*(c.to_pylist() for c in got.columns), strict=True))))
     assert found[1] == found[0]
     return found[1]
+
+
+def facts(uri: Path | str, at: Any = None) -> list[Any]:
+    """Read the keys, with row ids and row versions."""
+    return read(uri, at, ["k", *IDS])
 
 
 def keys(uri: Path | str, at: Any = None) -> list[int]:

@@ -23,32 +23,23 @@ from lancekit.errors import (
     SchemaMismatchError,
 )
 from tests.support.interplay import (
-    IDS,
     NOW,
     Cells,
     blob_rows,
     blobs,
+    facts,
     indexed,
     keys,
     looked_up,
     read,
     rows,
+    table,
     told,
     upsert,
     with_bases,
 )
 
 new, old = Cells(), Cells()
-
-
-def table(home: Path) -> lk.LanceDataset:
-    """Write six rows in two fragments."""
-    options: dict[str, Any] = {"primary_key": "k", "enable_stable_row_ids": True}
-    return lk.write_dataset(rows(*range(6)), home / "t", max_rows_per_file=3, **options)
-
-
-def facts(uri: str) -> list[Any]:
-    return read(uri, columns=["k", *IDS])
 
 
 # ---- rows with new columns

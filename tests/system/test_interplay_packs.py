@@ -15,30 +15,22 @@ import lancekit as lk
 from lancekit.errors import ConstraintViolationError, CorruptFileError, VersionNotFoundError
 from tests.support.cards import show_text
 from tests.support.interplay import (
-    IDS,
     NOW,
     Cells,
     blob_rows,
     blobs,
+    facts,
     indexed,
     keys,
     looked_up,
     read,
     rows,
+    table,
     upsert,
     with_bases,
 )
 
 packs, cards = Cells(), Cells()
-
-
-def table(home: Path, **options: Any) -> lk.LanceDataset:
-    options = {"primary_key": "k", "enable_stable_row_ids": True, **options}
-    return lk.write_dataset(rows(*range(6)), home / "t", max_rows_per_file=3, **options)
-
-
-def facts(uri: str) -> list[Any]:
-    return read(uri, columns=["k", *IDS])
 
 
 # ---- exports and packs
