@@ -24,7 +24,7 @@ NAMES: Mapping[str, Lines] = {
         "lk.dataset(uri)": "read open load read_table load_table open_table open_dataset Dataset "
         "Table DeltaTable read_lance read_dataset scan scan_lance get_dataset LanceTable connect "
         "from_uri load_dataset Connection connect_async forPath exists load_catalog load_from_disk "
-        "repository checkout LanceDB describe is_dataset", "lk.scan_polars(ds)": "LazyFrame lazy",
+        "repository checkout LanceDB describe is_dataset", "lk.dataset(uri).branches": "branches",
         "lk.write_dataset(df, 'new.lance')": "from_pandas from_arrow from_polars DataFrame "
         "from_dict from_records from_spark arrow_table write save write_table write_lance to_lance "
         "create_table create write_deltalake createDataFrame from_dicts Series "
@@ -66,7 +66,7 @@ NAMES: Mapping[str, Lines] = {
         "lk.lit(datetime.date.today())": "today current_date", "lk.errors": "exceptions exc",
         "lk.col('$text').concat('a')": "concat_str concat_ws", _DISTINCT: "unique distinct",
         "ds.to_table(filter='$filter')": "expr filter where",
-        "lk.col('$number').is_null()": "isna isnull notna", "lk.dataset(uri).branches": "branches",
+        "lk.col('$number').is_null()": "isna isnull notna", "lk.scan_polars(ds)": "LazyFrame lazy",
         "lk.options": "config get_option settings Config",
         "lk.sql('SELECT stddev($number) FROM ds')": "std",
         "lk.diff(ds.checkout_version(1), ds)": "compare", "lk.__version__": "version show_versions",
@@ -77,7 +77,7 @@ NAMES: Mapping[str, Lines] = {
         "ds.to_pandas()": "index set_axis df toPandas fetchdf pandas pivot_table pivot explode "
         "reset_index corr melt unstack stack rolling resample interpolate plotly T to_df cumsum "
         "shift pct_change to_sql style cumprod squeeze to_markdown to_html to_period hash_rows lag "
-        "lead to_clipboard to_latex corrwith mad sem skew kurt prod", "function(ds)": "pipe",
+        "lead to_clipboard to_latex corrwith mad sem skew kurt prod", "ds[-5:]": "tail last",
         "ds.to_batches()": "iterrows itertuples items iterate to_iter batches iter_batches "
         "to_reader to_pyarrow_dataset to_arrow_batch_reader to_record_batches iter_slices "
         "fetch_record_batch toLocalIterator foreach to_torch set_format with_format "
@@ -88,7 +88,7 @@ NAMES: Mapping[str, Lines] = {
         "lk.sql('SELECT $text, $mean FROM ds GROUP BY $text')": "groupby agg group_by groupBy "
         "aggregate rollup cube summarise summarize crosstab partition_by group_by_dynamic",
         "lk.sql('SELECT * FROM ds JOIN df USING ($key)')": "join join_asof crossJoin intersect "
-        "left_join inner_join right_join full_join semi_join intersectAll", "ds[-5:]": "tail last",
+        "left_join inner_join right_join full_join semi_join intersectAll", "function(ds)": "pipe",
         "ds.schema": "info schema_arrow printSchema print_schema arrow_schema describe_schema "
         "explain_schema get_schema axes flags features collect_schema", _MEAN: "mean avg",
         "ds.to_table()": "collect to_arrow arrow read_all read fetch_arrow_table to_pyarrow_table "
@@ -104,9 +104,9 @@ NAMES: Mapping[str, Lines] = {
         "ds.take([3]), and to change rows ds.update({'$number': '$zero'}, where='$filter')": "loc "
         "iloc iat", "lk.sql('SELECT * FROM ds')": "execute_sql read_sql run sql_query alias",
         "ds.to_table(columns=['$key'])": "select project select_columns get_column columns_select "
-        "relocate", "ds.schema.names": "column_names names field_names fields get_columns",
+        "relocate", "lk.sql('SELECT $name($number) FROM ds')": "sum min max median stddev",
         "ds.uri": "path location name table_uri _path table_path remote remotes origin url "
-        "upstream", "lk.sql('SELECT $name($number) FROM ds')": "sum min max median stddev",
+        "upstream", "ds.schema.names": "column_names names field_names fields get_columns",
         "ds['$number'].statistics().nulls": "isna isnull null_count notna notnull is_null isNull",
         "ds.sample(5)": "random shuffle sample_rows randomSplit train_test_split slice_sample",
         "ds['$text'].statistics().distinct": "nunique n_unique approx_n_unique n_distinct",
@@ -204,11 +204,11 @@ NAMES: Mapping[str, Lines] = {
         "ds.stats.dataset_stats()": "detail details describe_table statistics table_stats "
         "memory_usage estimated_size data_size", "ds.to_table().to_pydict()": "to_pydict as_dict",
         "ds.optimize.optimize_indices()": "optimize_indices reindex update_index optimize_index "
-        "update_indices refresh_index", "ds.create_branch('new', ('name', None))": "rename_branch",
+        "update_indices refresh_index", "ds.update({'$number': '$zero'}, where='$filter')": "clip",
         "ds.create_temp_view('t')": "createOrReplaceTempView createTempView create_view "
         "registerTempTable to_view register", "ds.constraints": "list_constraints get_constraints",
         "ds.create_scalar_index('$text', 'INVERTED')": "create_fts_index create_full_text_index "
-        "create_text_index", "lk.sql('SELECT median($number) FROM ds')": "quantile approxQuantile",
+        "create_text_index", "ds.validate()": "verify fsck repair check_integrity integrity_check",
         "ds.constraints.add('name', '$filter')": "add_constraint create_constraint set_constraint "
         "check add_check", "ds.get_fragments()": "fragments partitions list_fragments shard shards",
         "ds.all_files()": "files file_uris list_files input_files inputFiles data_files "
@@ -223,13 +223,13 @@ NAMES: Mapping[str, Lines] = {
         "ds.create_index('vector', 'IVF_PQ')": "create_vector_index create_ann_index",
         "ds.lance_schema.unenforced_primary_key()": "primary_key primary_keys key",
         "ds.checkout_version(ds.version - 1)": "parent previous previous_version",
-        "ds.validate()": "verify fsck repair check_integrity integrity_check",
+        "lk.sql('SELECT median($number) FROM ds')": "quantile approxQuantile",
         "lk.cache_info()": "cache persist unpersist checkpoint storageLevel", "ds[::-1]": "reverse",
-        "ds.data_storage_version": "protocol format_version table_version", "ds[3:]": "skip offset",
-        "ds.update({'$number': lk.col('$number').$name()})": "round abs", "len(ds.shape)": "ndim",
+        "ds.data_storage_version": "protocol format_version table_version", "len(ds.shape)": "ndim",
+        "ds.update({'$number': lk.col('$number').$name()})": "round abs", "ds[3:]": "skip offset",
         "ds.explain.delete('$filter')": "dry_run preview_delete plan",
         "lk.sql('SELECT var_samp($number) FROM ds')": "var variance",
-        "ds.update({'$number': '$zero'}, where='$filter')": "clip", "help(ds)": "help docs doc man",
+        "ds.create_branch('new', ('name', None))": "rename_branch", "help(ds)": "help docs doc man",
         "ds.metadata": "get_metadata attrs embedding_functions", "ds.to_table().nbytes": "nbytes",
         "ds.versions()[-1].provenance": "author committer user",
         "ds.explore()": "explorer browse view gui edit", "ds.columns": "keys colRegex col_names",

@@ -98,9 +98,9 @@ PARTS: Mapping[str, Lines] = {
         "ds.versions()[-1].timestamp": "time date created created_at committed commit_time "
         "datetime committed_at timestamp_ms when", "ds.restore($version)": "restore rollback reset",
         "ds.versions()[-1].operation": "op action kind type operationMetrics operation_type "
-        "summary operationParameters", "ds.tags.create('x', $version)": "tag create_tag add_tag",
+        "summary operationParameters", "ds.changes($version)": "diff show changes compare stats",
         "ds.versions()[-1].read_version": "parent parent_id parent_version parents previous "
-        "parent_snapshot_id", "ds.versions()[-1].total_bytes": "bytes num_bytes size_bytes nbytes",
+        "parent_snapshot_id", "ds.versions()[-1].num_rows": "rows row_count count count_rows size",
         "ds.versions()[-1].version": "id number version_id snapshot_id num sha hash version_number "
         "name", "ds.versions()[-1].message": "commit_message comment description msg subject title",
         "ds.versions()[-1].num_data_files": "files data_files num_files manifest_list manifests",
@@ -108,21 +108,21 @@ PARTS: Mapping[str, Lines] = {
         "ds.versions()[-1].provenance": "author user committer who userName user_name notebook",
         "ds.cleanup_old_versions(versions=[$version])": "delete remove drop expire",
         "ds.versions()[-1].writer": "engine engineInfo client library created_by",
-        "ds.versions()[-1].num_rows": "rows row_count count count_rows size", "ds.undo()": "undo",
+        "ds.versions()[-1].total_bytes": "bytes num_bytes size_bytes nbytes", "ds.undo()": "undo",
         "ds.checkout_version($version)": "checkout open load dataset as_of",
         "ds.checkout_version($version).schema": "schema columns schema_id",
         "ds.create_branch('x', $version)": "branch_from create_branch",
-        "ds.changes($version)": "diff show changes compare stats",
+        "ds.tags.create('x', $version)": "tag create_tag add_tag",
         "ds.revert($version)": "revert backout", "ds.tags.to_pandas()": "tags refs",
     },
     "Tags": {
         "ds.tags.list()": "items values all show tolist list_tags to_dict to_pylist get_tags print "
-        "log ls", "ds.tags.create('x')": "setdefault add new set_tag insert create_tag tag add_tag",
+        "log ls", "ds.tags.get_version('$tag')": "version version_of resolve rev_parse get_ref sha",
         "ds.tags['$tag']": "get checkout open get_dataset switch load get_tag checkout_tag read "
         "dataset", "ds.tags.delete('$tag')": "remove drop pop delete_tag remove_tag rm clear untag",
         "ds.tags.update('$tag', $version)": "set move retag replace update_tag force set_version",
         "ds.tags.to_pandas()": "to_df df toPandas pandas frame to_dataframe to_frame collect",
-        "ds.tags.get_version('$tag')": "version version_of resolve rev_parse get_ref sha",
+        "ds.tags.create('x')": "setdefault add new set_tag insert create_tag tag add_tag",
         "ds.tags.list_ordered()[0]": "latest last newest first head current",
         "pa.table(ds.tags)": "to_arrow arrow to_table to_arrow_table", "list(ds.tags)": "to_list",
         "'$tag' in ds.tags": "exists has contains has_tag tag_exists",
@@ -230,7 +230,7 @@ PARTS: Mapping[str, Lines] = {
         'ds.to_table(columns={"y": "date_trunc(\'day\', $column)"})': "date_trunc truncate trunc "
         "date to_date strftime", "lk.col('$column').is_null()": "isnull isna is_na is_none IS_NULL",
         "ds.to_table(filter=lk.col('$column') > 1)": "filter collect to_list to_numpy values "
-        "to_pandas show head item", "lk.sql('SELECT avg($column) FROM ds')": "mean avg average agg",
+        "to_pandas show head item", "lk.col('$column').lower()": "to_lowercase lower_case casefold",
         "ds.to_pandas()": "diff pct_change ffill bfill forward_fill backward_fill rolling split "
         "interpolate", "lk.sql('SELECT *, rank() OVER (ORDER BY $column) AS y FROM ds')": "rank",
         'ds.to_table(columns={"y": "date_part(\'$name\', $column)"})': "minute second quarter week "
@@ -248,8 +248,8 @@ PARTS: Mapping[str, Lines] = {
         "lk.col('$column').fill_null(0)": "fillna coalesce ifnull nvl fill",
         "(lk.col('$column') > 1) & (lk.col('$column') < 5)": "and_ or_ xor",
         "lk.sql('SELECT sum($column) FROM ds')": "sum total cumsum cum_sum",
+        "lk.sql('SELECT avg($column) FROM ds')": "mean avg average agg",
         "lk.sql('SELECT count($column) FROM ds')": "count value_counts",
-        "lk.col('$column').lower()": "to_lowercase lower_case casefold",
         "lk.sql('SELECT median($column) FROM ds')": "median quantile",
         "~lk.col('$column').is_in([1, 2])": "not_in is_not_in notin",
         "lk.sql('SELECT stddev($column) FROM ds')": "std var stddev",
@@ -282,9 +282,9 @@ PARTS: Mapping[str, Lines] = {
         "lk.write_dataset(lk.sql(...), 'new.lance')": "save write create to_lance saveAsTable "
         "insertInto write_dataset write_table writeTo", "ds.delete('$filter')": "delete",
         "lk.sql(...).to_table()": "arrow to_arrow collect execute fetch_arrow_table toArrow "
-        "read_all result run to_arrow_table", "lk.sql(...).to_pandas().plot()": "plot hist boxplot",
+        "read_all result run to_arrow_table", "lk.sql(...).schema.names": "names column_names keys",
         "lk.sql('SELECT DISTINCT $text FROM r', r=lk.sql(...))": "unique distinct drop_duplicates "
-        "dropDuplicates value_counts", "lk.sql(...).schema": "dtypes types description printSchema",
+        "dropDuplicates value_counts", "lk.sql(...).fetchall()[0]": "fetchone first one take_first",
         "lk.sql('SELECT $key FROM r', r=lk.sql(...))": "select project with_columns withColumn "
         "assign drop selectExpr", "lk.sql(...).fetchall()[0][0]": "item scalar fetchval squeeze",
         "lk.sql('SELECT * FROM r ORDER BY $number', r=lk.sql(...))": "sort order orderBy order_by "
@@ -294,16 +294,16 @@ PARTS: Mapping[str, Lines] = {
         "lk.sql('SELECT * FROM r UNION ALL SELECT * FROM r', r=lk.sql(...))": "union unionAll "
         "concat append", "lk.sql(...).to_pandas().to_numpy()": "fetchnumpy to_numpy numpy values",
         "lk.sql(...).to_table().to_pylist()": "to_pylist to_pydict to_dicts to_dict records "
-        "iter_rows", "lk.sql('SELECT * FROM r WHERE $filter', r=lk.sql(...))": "filter where query",
+        "iter_rows", "lk.sql(...).to_pandas().to_csv('x.csv')": "to_csv write_csv to_excel to_json",
         "pq.write_table(lk.sql(...).to_table(), 'x.parquet')": "write_parquet to_parquet export",
         "lk.sql('SELECT * FROM r JOIN df USING ($key)', r=lk.sql(...))": "join merge crossJoin",
         "lk.sql(...).fetchall()": "fetch fetchmany rows iterrows tolist to_list itertuples",
         "lk.sql(...).head()": "show display print glimpse tail limit take preview sample",
-        "lk.sql(...).to_pandas().to_csv('x.csv')": "to_csv write_csv to_excel to_json",
+        "lk.sql('SELECT * FROM r WHERE $filter', r=lk.sql(...))": "filter where query",
         "lk.sql('SELECT $mean FROM r', r=lk.sql(...))": "sum mean min max median avg",
-        "lk.sql(...).fetchall()[0]": "fetchone first one take_first",
+        "lk.sql(...).schema": "dtypes types description printSchema",
         "len(lk.sql(...))": "count height size rowcount n_rows",
-        "lk.sql(...).schema.names": "names column_names keys",
+        "lk.sql(...).to_pandas().plot()": "plot hist boxplot",
         "ds.insert(lk.sql(...))": "insert append_to into",
         "lk.sql(...)  # it needs no closing": "close",
     },
@@ -341,6 +341,7 @@ PARTS: Mapping[str, Lines] = {
 
 #: lines for arguments that do not fit; searched before the lines of the dataset
 ARGUMENTS_OF_PARTS: tuple[tuple[str, str, str], ...] = (
+    ("SqlResult.head", "lk.sql(...).head($value)", "n rows limit"),
     ("merge_insert", UPSERT, "(more) (wrong) source data source_table predicate source_alias "
      "target_alias other condition"), ("Tags.create", "ds.tags.create('x')", "(missing) (wrong)"),
     ("merge_insert", "ds.merge_insert($value)", "key keys left_on right_on using by merge_key "
@@ -374,6 +375,7 @@ OPERATORS_OF_PARTS: Mapping[str, Lines] = {
         "d.to_pandas()": "__array__",
     },
     "History": {CLEANUP: "__delitem__", "ds.restore(1)": "__setitem__"},
+    "": {"it without with": "__enter__ __exit__"},  # of all classes
     "Answer": {"the attributes version and branch, or ds.diff()": "__getitem__"},
     "ColumnSummary": {"ds['$column'].statistics().min, or another attribute": "__getitem__"},
     "DatasetOptimizer": {COMPACT: "__call__"}, "Plots": {"ds.plot.columns(1)": "__call__"},

@@ -47,7 +47,8 @@ def line_for(owner: str, name: str, of: object = None, **more: object) -> str:
     'ds.versions()'
     """
     if name.startswith("__"):
-        return fitting(_OPERATORS.get((owner, name), ""), of, **more)
+        line = _OPERATORS.get((owner, name)) or _OPERATORS.get(("", name), "")
+        return fitting(line, of, **more)
     kind = "" if _is_numeric(of, True) else ", not a number"
     line = _LINES.get((owner + kind, name)) or _LINES.get((owner, name), "")
     return fitting(line, of, **{"name": name, **more})

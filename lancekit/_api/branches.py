@@ -49,7 +49,7 @@ def _branch_dict(branch: Branch) -> dict[str, object]:
     }
 
 
-@hinting_operators("__setitem__ __delitem__ __call__")
+@hinting_operators("__setitem__ __delitem__ __call__ __enter__ __exit__")
 @checked_methods
 class Branches(Refs[H_co]):
     """The branches of a dataset, without main.

@@ -87,7 +87,7 @@ class SchemaChanges:
         return any(getattr(self, field.name) for field in fields(self))
 
 
-@hinting_operators("__iter__ __getitem__ __array__")
+@hinting_operators("__iter__ __getitem__ __array__ __enter__ __exit__")
 @checked_methods
 class DatasetDiff(Displayed):
     """The difference between two versions; `LanceDataset.diff` makes it, without reading rows.

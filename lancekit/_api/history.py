@@ -326,7 +326,7 @@ class _Loader:
         self._known[number] = _facts_of(load_snapshot(self._location, number, self._naming))
 
 
-@hinting_operators("__delitem__ __setitem__")
+@hinting_operators("__delitem__ __setitem__ __enter__ __exit__")
 @checked_methods
 class History(Displayed, Sequence[Version]):
     """The versions of a branch, oldest first; a slice is a history, too.

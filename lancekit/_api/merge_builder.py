@@ -39,7 +39,7 @@ _WRITE_MODES = ("auto", "rewrite_rows", "rewrite_columns")
 _DEDUPE: tuple[Kept, ...] = get_args(Kept)
 
 
-@hinting_operators("__call__")
+@hinting_operators("__call__ __enter__ __exit__")
 @checked_methods
 class MergeInsertBuilder(MergePlans, Displayed):
     """Configures a merge-insert: the actions for matched, new and missing source rows.

@@ -94,7 +94,7 @@ class CompactionArguments(Arguments):
     drop_index_coverage: bool | None = None
 
 
-@hinting_operators("__call__")
+@hinting_operators("__call__ __enter__ __exit__")
 @checked_methods
 class DatasetOptimizer(Hinting):
     """Maintenance of a dataset's files and indices; see `LanceDataset.optimize`."""

@@ -123,7 +123,7 @@ class Refs(FramedByName, Generic[A_co]):
         return Answer(call=call, version=version, branch=branch, _given=given)
 
 
-@hinting_operators("__setitem__ __delitem__ __call__")
+@hinting_operators("__setitem__ __delitem__ __call__ __enter__ __exit__")
 @checked_methods
 class Tags(Refs[A_co]):
     """The tags of a dataset, whatever branch the handle is on.

@@ -189,7 +189,9 @@ def create(tree: exp.Expression, scope: Scope, *, preview: bool) -> LanceDataset
     """Create a dataset at a path from the rows of a query, or with columns and no rows."""
     scope.text.only(tree, "this", "kind", "replace", "expression", "exists", "properties", "with_")
     if tree.args["kind"] != "TABLE":
-        raise scope.text.fail(tree, f"CREATE {tree.args['kind']} is not supported:", STATEMENTS)
+        kind = tree.args["kind"]
+        hint = _CREATED.get(kind, STATEMENTS)
+        raise scope.text.fail(tree, f"CREATE {kind} is not supported:", hint)
     whole = tree.this if isinstance(tree.this, exp.Schema) else None
     table = tree.this if whole is None else whole.this
     if preview:
@@ -217,6 +219,14 @@ def create(tree: exp.Expression, scope: Scope, *, preview: bool) -> LanceDataset
     return write_dataset(rows if rows.frame is None else rows.frame, table.name, mode=mode)
 
 
+_CREATED = {
+    "INDEX": "Use ds.create_scalar_index('id', 'BTREE').",
+    "VIEW": "Use lk.register('name', lk.sql(...)), or CREATE TABLE 'path' AS SELECT ...",
+}
+_DROPPED = {
+    "TABLE": "lk.LanceDataset.drop(path) deletes a dataset with all its versions.",
+    "INDEX": "Use ds.drop_index('name').",
+}
 _SETTINGS = "Settings are arguments of lk.write_dataset(lk.sql(...), path)."
 
 
@@ -242,7 +252,5 @@ def drop_table(tree: exp.Expression, scope: Scope, *, preview: bool) -> NoReturn
     """Raise: no statement deletes a dataset."""
     del preview
     kind = tree.args.get("kind")
-    hint = "lk.LanceDataset.drop(path) deletes a dataset with all its versions."
-    raise scope.text.fail(
-        tree, f"DROP {kind} is not supported:", hint if kind == "TABLE" else STATEMENTS
-    )
+    hint = _DROPPED.get(str(kind), STATEMENTS)
+    raise scope.text.fail(tree, f"DROP {kind} is not supported:", hint)

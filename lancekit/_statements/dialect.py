@@ -29,8 +29,14 @@ STATEMENTS = (
 _INSTEAD = {
     "CALL": "Iceberg's procedures are methods: ds.restore(version), ds.optimize.compact_files().",
     "REFRESH": "ds.checkout_latest() moves a handle to the newest version.",
-    "TRUNCATE": "DELETE FROM name removes all rows.",
-}
+    "TRUNCATE": "DELETE FROM name removes all rows.", "COPY": "Use ds.export('rows.parquet').",
+    **dict.fromkeys(("BEGIN", "START", "COMMIT"), "Each statement commits by itself."),
+    "ROLLBACK": "Use ds.undo(), or RESTORE name TO VERSION AS OF 1.",
+    **dict.fromkeys(("REPLACE", "UPSERT"), "Use MERGE INTO, or ds.merge_insert('id')."),
+    **dict.fromkeys(("ANALYZE", "SUMMARIZE"), "Use ds['x'].statistics()."),
+    "PRAGMA": "Use DESCRIBE name.", "PIVOT": "Use ds.to_pandas().",
+    "SET": "Use lk.options.engine = 'local'.",
+}  # fmt: skip
 #: the first words of statements
 BEGINNINGS = {"SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "INSERT", "UPDATE", "DELETE"}
 BEGINNINGS |= {"MERGE", "ALTER", "RESTORE", "OPTIMIZE", "DESCRIBE", "DESC", "SHOW", "EXPLAIN"}

@@ -24,29 +24,25 @@ if TYPE_CHECKING:
 
 #: keywords of clauses by name in sqlglot's tree, if they differ by more than case
 _CLAUSES = {
-    "cluster": "CLUSTER BY",
-    "conflict": "ON CONFLICT",
-    "connect": "CONNECT BY",
-    "distribute": "DISTRIBUTE BY",
-    "group": "GROUP BY",
-    "joins": "JOIN",
-    "laterals": "LATERAL",
-    "locks": "FOR UPDATE",
-    "match": "MATCH_RECOGNIZE",
-    "order": "ORDER BY",
-    "ordinality": "WITH ORDINALITY",
-    "pivots": "PIVOT",
-    "sample": "TABLESAMPLE",
-    "sort": "SORT BY",
-    "spec": "a window frame (ROWS, RANGE, GROUPS)",
-    "version": "VERSION AS OF",
-    "windows": "WINDOW",
-}
+    "cluster": "CLUSTER BY", "conflict": "ON CONFLICT", "connect": "CONNECT BY", "joins": "JOIN",
+    "distribute": "DISTRIBUTE BY", "group": "GROUP BY", "order": "ORDER BY", "sort": "SORT BY",
+    "laterals": "LATERAL", "locks": "FOR UPDATE", "match": "MATCH_RECOGNIZE", "windows": "WINDOW",
+    "ordinality": "WITH ORDINALITY", "pivots": "PIVOT", "sample": "TABLESAMPLE",
+    "spec": "a window frame (ROWS, RANGE, GROUPS)", "version": "VERSION AS OF",
+    "alternative": "INSERT OR", "direction": "FETCH", "tables": "DELETE without FROM",
+}  # fmt: skip
+#: by the same names: what to write instead
 _HINTS = {
     "spec": "Leave the frame out: the default ends at the current row if OVER has an ORDER BY, "
     "and is the whole partition if not.",
     "windows": "Write each window behind its OVER: sum(x) OVER (PARTITION BY y).",
-}
+    **dict.fromkeys(("except_", "replace"), "List the columns: SELECT a, b + 1 AS b FROM name."),
+    **dict.fromkeys(("qualify", "on"), "Filter an inner query: SELECT * FROM (SELECT *, "
+                    "row_number() OVER (PARTITION BY a ORDER BY b) AS n FROM name) WHERE n = 1."),
+    "all": "Name the columns: GROUP BY a, b.", "direction": "Write LIMIT 3.",
+    "alternative": "Use MERGE INTO, or ds.merge_insert('id').", "sample": "Use ds.sample(5).",
+    "pivots": "Use lk.sql(...).to_pandas().pivot_table().", "tables": "Write DELETE FROM name.",
+}  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._api.exports import duckdb_module
 from lancekit._api.hinting import hinting_operators
+from lancekit._checked import checked
 from lancekit._display import Displayed
 from lancekit._operations.unmerged.waiting_rows import WaitingRows
 from lancekit._pipeline.engine import Choice, EngineName, choose_engine, spark_engine
@@ -276,7 +277,9 @@ def _nothing(frame: object) -> pa.Table:
     raise AssertionError(frame)  # a local result has no frame
 
 
-@hinting_operators("__iter__ __getitem__ __array__ __setitem__ __delitem__ __add__")
+@hinting_operators(
+    "__iter__ __getitem__ __array__ __setitem__ __delitem__ __add__ __enter__ __exit__"
+)
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SqlResult(Displayed):
     """The rows of a SELECT: an Arrow table, or a Spark DataFrame that runs when rows are read.
@@ -324,6 +327,7 @@ class SqlResult(Displayed):
         """Return the rows as an Arrow table; on Spark this runs the query."""
         return self.table if self.table is not None else self._rows(self.frame)
 
+    @checked
     def head(self, num_rows: int = 5) -> pa.Table:
         """Return the first rows; on Spark this runs one job, whose rows are cached."""
         if self.table is not None:

@@ -145,4 +145,12 @@ LATER_GUESSES: dict[str, list[tuple[str, str]]] = {
         ("lk.sql('SELECT * FROM ds') + lk.sql('SELECT * FROM ds')", "UNION ALL"), ("ds.insert(df)['rows']", "ds.diff()"), ("lk.col('price').any()", "bool_or(price > 1)"), ("lk.col('price').shift(1)", "lag(price) OVER"), ("lk.options['engine']", ""),
         ("ds.restore(lk.write_dataset({'x': [1]}, str(folder / 'o.lance')))", "for its rows"),
     ],
+    "statements of SQL": [
+        ("lk.sql('SELECT * EXCLUDE (price) FROM ds')", "List the columns"), ("lk.sql('SELECT * REPLACE (1 AS price) FROM ds')", "List the columns"), ("lk.sql('SELECT * FROM ds QUALIFY row_number() OVER (ORDER BY id) = 1')", "WHERE n = 1"), ("lk.sql('SELECT DISTINCT ON (name) * FROM ds')", "WHERE n = 1"),
+        ("lk.sql('SELECT name, count(*) FROM ds GROUP BY ALL')", "GROUP BY a, b"), ("lk.sql('SELECT * FROM ds FETCH FIRST 3 ROWS ONLY')", "LIMIT 3"), ("lk.sql('SELECT * FROM ds TABLESAMPLE (10 PERCENT)')", "ds.sample(5)"), ("lk.sql('DELETE ds WHERE id = 3')", "DELETE FROM name"),
+        ("lk.sql('INSERT OR REPLACE INTO ds SELECT * FROM df')", "ds.merge_insert('id')"), ("lk.sql('UPSERT INTO ds SELECT * FROM df')", "ds.merge_insert('id')"), ("lk.sql('BEGIN')", "commits by itself"), ("lk.sql('COMMIT')", "commits by itself"), ("lk.sql('ROLLBACK')", "ds.undo()"),
+        ("lk.sql(\"COPY ds TO 'x.parquet'\")", "ds.export('rows.parquet')"), ("lk.sql(\"PRAGMA table_info('ds')\")", "DESCRIBE name"), ("lk.sql('ANALYZE ds')", "ds['x'].statistics()"), ("lk.sql('SET x = 1')", "lk.options.engine = 'local'"), ("lk.sql('PIVOT ds ON name')", "ds.to_pandas()"),
+        ("lk.sql('CREATE INDEX i ON ds (id)')", "ds.create_scalar_index('id', 'BTREE')"), ("lk.sql('DROP INDEX i')", "ds.drop_index('name')"), ("lk.sql('CREATE VIEW v AS SELECT * FROM ds')", "lk.register('name', lk.sql(...))"),
+        *((f"with {one}: pass", "needs no closing") for one in ("ds.tags", "ds.branches", "ds.versions()", "ds.optimize", "ds.diff(1)", "ds.merge_insert('id')", "lk.sql('SELECT 1')")), ("lk.sql('SELECT * FROM ds').head(n=3)", "lk.sql(...).head(3)"),
+    ],
 }  # fmt: skip
