@@ -20,6 +20,7 @@ from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked_methods
 from lancekit._choice import check_choice
 from lancekit._display import Displayed
+from lancekit._format.extensions import resolved
 from lancekit._format.operation_parts import UpdateMap
 from lancekit._format.operations import UpdateConfig
 from lancekit._format.paths import find_field, paths_by_id
@@ -287,7 +288,7 @@ def _result(snapshot: Snapshot, constraint: Constraint) -> ConstraintResult:
     except (InvalidArgumentError, UnsupportedFeatureError) as error:
         return replace(untried, problem=error.message)
     return replace(
-        untried, holds=outcome.holds, violations=outcome.violations, sample=outcome.sample
+        untried, holds=outcome.holds, violations=outcome.violations, sample=resolved(outcome.sample)
     )
 
 

@@ -6,6 +6,7 @@ import json
 import pickle
 
 import lance
+import pyarrow as pa
 import pytest
 
 import lancekit as lk
@@ -179,3 +180,15 @@ def test_on_rows_that_do_not_fit(tmp_path, ds) -> None:
     assert (result.holds, result.violations) == (None, None)
     assert "no column 'x'" in result.problem
     assert "not checked: there is no column" in repr(run)
+
+
+def test_json_is_shown_as_text(tmp_path) -> None:
+    rows = pa.table({"id": [1, 2], "j": pa.array(['{"a": 1}', '{"b": 2}'], pa.json_())})
+    ds = lk.write_dataset(rows.slice(0, 1), tmp_path / "d")
+    ds.constraints.add("aged", "json_exists(j, '$.a')")
+    with pytest.raises(lk.errors.ConstraintViolationError, match=r'j = \'\{"b":2\}\', id = 2'):
+        ds.insert(rows.slice(1))
+    ds.constraints.drop("aged")
+    ds.insert(rows.slice(1))
+    ds.constraints.add("aged", "json_exists(j, '$.a')", existing="allow")
+    assert ds.constraints.run().results[0].sample["j"].to_pylist() == ['{"b":2}']

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
 from lancekit._format import operations as ops
+from lancekit._format.extensions import resolved
 from lancekit._format.manifest import Manifest
 from lancekit._format.paths import find_field, parse_path, paths_by_id
 from lancekit._format.schema import LanceSchema
@@ -242,7 +243,7 @@ def violation(
     constraint: Constraint, outcome: Outcome, first: Sequence[str], *, is_new: bool
 ) -> ConstraintViolationError:
     """Return the error for rows that break a constraint, or for a table that does."""
-    rows = outcome.sample.to_pylist()
+    rows = resolved(outcome.sample).to_pylist()
     hint = "Correct the rows, or drop the constraint"
     if is_new:
         hint = 'Correct the rows first, or add it with existing="allow"'
