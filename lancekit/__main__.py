@@ -294,13 +294,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LancekitError as error:
         print(_failure(error, given.path), file=sys.stderr)
         return 1
-    except BrokenPipeError:  # `log | head -1`: the rest of the output is dropped
+    except OSError as error:  # of the output: its rest is dropped
+        is_cut = isinstance(error, BrokenPipeError)  # by `log | head -1`
+        if not is_cut:  # but the disk is full, for example
+            print(f"error: {error.strerror or error}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except OSError as error:  # such as a full disk behind the output
-        print(f"error: {error.strerror or error}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return 141 if is_cut else 1
     except KeyboardInterrupt:
         return 130
     return 0

@@ -50,10 +50,7 @@ class RetryPolicy:
 
 
 def retried(
-    snapshot: Snapshot,
-    attempt: Callable[[Snapshot], T],
-    policy: RetryPolicy,
-    clock: Clock | None = None,
+    snapshot: Snapshot, attempt: Callable[[Snapshot], T], policy: RetryPolicy
 ) -> tuple[T, int]:
     """Run ``attempt`` on ``snapshot``, and again on the newest version after each conflict.
 
@@ -64,7 +61,7 @@ def retried(
 
     Raises RetriesExhaustedError: all attempts had a conflict, or the time is up.
     """
-    clock = clock or Clock()
+    clock = Clock()
     started = clock.elapsed()
     deadline = started + policy.timeout.total_seconds()
     unit = 0.0

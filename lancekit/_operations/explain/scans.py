@@ -39,7 +39,6 @@ def explain_scan(
     *,
     order_by: Sequence[str] = (),
     operation: str = "scan",
-    choice: Choice = _HERE,
 ) -> Explanation:
     """Explain a scan."""
     request, read = scan.request, scan.read
@@ -51,7 +50,7 @@ def explain_scan(
     return explanation(
         snapshot,
         operation,
-        choice,
+        _HERE,
         plan=_plan(snapshot, scan, order_by),
         reads=reads(snapshot, [*selecting, *rest], sources, wanted),
         notes=[

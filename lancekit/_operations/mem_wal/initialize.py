@@ -89,7 +89,6 @@ def initialize(
     sharding: Sharding | None,
     maintained: Sequence[str] | None = None,
     settings: Mapping[str, object] | None = None,
-    policy: RetryPolicy | None = None,
 ) -> Snapshot:
     """Add the MemWAL entry to a table; return the version that has it.
 
@@ -137,7 +136,7 @@ def initialize(
         )
         return _put_entry(current, details)
 
-    return retried_writing(snapshot, attempt, policy or RetryPolicy())[0]
+    return retried_writing(snapshot, attempt, RetryPolicy())[0]
 
 
 def initialized(snapshot: Snapshot) -> MemWalDetails:

@@ -242,14 +242,12 @@ def _older(snapshot: Snapshot, most: int | None) -> Iterator[Snapshot]:
         newest, group = last - 1, _GROUP if is_slow else 1
 
 
-def dropped_quarantine(snapshot: Snapshot, most: int | None = None) -> int:
+def dropped_quarantine(snapshot: Snapshot) -> int:
     """Count the rows that waited in quarantine when the MemWAL of a version was dropped.
-
-    snapshot, most: as in `end_of_logs`.
 
     Raises CorruptFileError: a table of the quarantine is missing or damaged.
     """
     if mem_wal_entry(snapshot.indices) or not snapshot.store.list_folders(QUARANTINE):
         return 0
-    before, _ = end_of_logs(snapshot, most)
+    before, _ = end_of_logs(snapshot)
     return 0 if before is None else quarantined_rows(before)
