@@ -180,6 +180,10 @@ def test_an_item_of_the_history_is_a_reference(tmp_path: Path) -> None:
     assert (trial.branch, trial.count_rows()) == ("trial", 1)
     assert ds.checkout_version(trial.versions()[-1]).branch == "trial"
     ds.tags.create("v1", first)
+    ds.tags.create("v2", trial)
+    assert ds.tags["v2"].branch == "trial"
+    with pytest.raises(lk.errors.InvalidTypeError, match="must be a number, a tag or a branch"):
+        ds.tags.create("v3", lk.write_dataset({"x": [1]}, tmp_path / "other.lance"))
     ds.restore(first)
     assert (ds.version, ds.count_rows()) == (3, 1)
     assert [one.version for one in sorted(ds.versions(), reverse=True)] == [3, 2, 1]

@@ -42,7 +42,7 @@ def parse_reference(value: object, current: BranchLocation) -> Reference:
 
     A number is a version of the current branch, a string is a tag, and a pair has a branch
     (``None``: main) and a version (``None``: the newest).  ``None`` alone is the newest version of
-    the current branch.  A `Version` of ``ds.versions()`` is its own branch and number.
+    the current branch.  A `Version`, or another handle, is its own branch and number.
 
     Raises InvalidTypeError: the value has another type.
     """
@@ -59,6 +59,9 @@ def parse_reference(value: object, current: BranchLocation) -> Reference:
             return Reference(version=version, branch=None if branch == MAIN else branch)
         case {"version": int() as version} if branch := getattr(value, "branch", None):
             return parse_reference((branch, version), current)  # an item of History
+        case _ if (at := getattr(value, "_snapshot", None)) is not None:  # of a handle
+            if at.location.root.uri == current.root.uri:
+                return Reference(version=at.version, branch=at.location.branch)
         case _:
             pass
     raise InvalidTypeError(
