@@ -200,11 +200,11 @@ class Part(NamedTuple):
     size: int
 
     def text(self) -> str:
-        """Return it as JSON text."""
+        """Return the value as JSON text."""
         return _TEXTS[self.kind](self.data, self.at, self.size)
 
     def encoded(self) -> bytes:
-        """Return it as a JSONB value of its own."""
+        """Return the value as separate JSONB."""
         body = self.data[self.at : self.at + self.size]
         if self.kind == _CONTAINER:
             return body
@@ -215,14 +215,14 @@ class Part(NamedTuple):
         return self.kind == _CONTAINER
 
     def items(self) -> list[Part] | None:
-        """Return the items of an array; ``None`` of anything else."""
-        is_object, found = (
-            _parts(self.data, self.at, self.size) if self.is_container() else (True, [])
-        )
+        """Return the items of an array; ``None`` for other values."""
+        if not self.is_container():
+            return None
+        is_object, found = _parts(self.data, self.at, self.size)
         return None if is_object else [Part(self.data, *place) for place in found]
 
     def members(self, key: bytes | None = None) -> list[Part]:
-        """Return the values of an object, or that of one key; none of anything else."""
+        """Return the values of an object, or of one key; an empty list for other values."""
         data, _, at, size = self
         is_object, found = _parts(data, at, size) if self.is_container() else (False, [])
         if not is_object:

@@ -96,7 +96,7 @@ def _selected(data: bytes, path: str) -> list[Part]:
 
 
 def _extract(data: bytes, path: str) -> str | None:
-    """Return the text of what a path finds: an array of it if that is more than one value."""
+    """Return the text of the value that a path finds; of several values, an array."""
     texts = [value.text() for value in _selected(data, path)]
     return f"[{','.join(texts)}]" if len(texts) > 1 else next(iter(texts), None)
 
@@ -106,7 +106,7 @@ def _exists(data: bytes, path: str) -> bool:
 
 
 def _array_length(data: bytes, path: str) -> int | None:
-    """Return the length of the first array that a path finds; 0 if it is none."""
+    """Return the length of the first value that a path finds; 0 if it is no array."""
     return next((len(value.items() or ()) for value in _selected(data, path)), None)
 
 
