@@ -24,49 +24,52 @@ NAMES: Mapping[str, Lines] = {
         "lk.dataset(uri)": "read open load read_table load_table open_table open_dataset Dataset "
         "Table DeltaTable read_lance read_dataset scan scan_lance get_dataset LanceTable connect "
         "from_uri load_dataset Connection connect_async forPath exists load_catalog load_from_disk "
-        "repository checkout LanceDB describe is_dataset", "lk.dataset(uri).branches": "branches",
+        "repository checkout LanceDB describe is_dataset", "lk.scan_polars(ds)": "LazyFrame lazy",
         "lk.write_dataset(df, 'new.lance')": "from_pandas from_arrow from_polars DataFrame "
         "from_dict from_records from_spark arrow_table write save write_table write_lance to_lance "
         "create_table create write_deltalake createDataFrame from_dicts Series "
         "convert_to_deltalake init", "lk.read_parquet('rows.parquet')": "scan_parquet from_parquet",
         "pa.schema({'id': pa.int64()})": "Schema pydantic LanceModel Vector StructType DataType "
         "types Int64 int64 Float64 float64 string String Utf8 dtypes Field", "ds.to_table()": "all",
+        "lk.write_dataset(pd.$name('rows'), 'new.lance')": "read_excel read_feather read_pickle "
+        "read_orc read_hdf read_fwf read_html read_xml read_stata read_sas", _MEAN: "avg mean",
+        "lk.write_dataset(pl.read_database(query, connection), 'new.lance')": "read_database "
+        "read_sql_table read_sql_query read_database_uri", "lk.dataset(uri).branches": "branches",
         "lk.sql('SHOW TABLES')": "list_tables list_datasets table_names show_tables tables "
         "list_namespaces Catalog catalog namespace", "lk.read_csv('rows.csv')": "scan_csv from_csv",
-        "lk.write_dataset(pl.read_database(query, connection), 'new.lance')": "read_database "
-        "read_sql_table read_sql_query", "lk.lit(datetime.timedelta(days=1))": "duration timedelta",
+        "ds.to_pandas()": "get_dummies cut qcut melt pivot pivot_table merge_asof crosstab "
+        "json_normalize to_numeric explode", "ds.deep_clone('copy.lance')": "clone copy deep_clone",
         "lk.write_dataset(pd.read_json('rows.json', lines=True), 'new.lance')": "scan_ndjson "
         "read_jsonl read_json_lines", "ds.add_columns(function)": "embeddings pandas_udf map apply",
         "lk.spark_session()": "spark_context SparkSession session get_spark builder "
         "configure_spark_with_delta_pip", "pd.date_range('2026-11-02', '2026-11-05')": "date_range",
-        "lk.write_dataset(pd.$name('rows'), 'new.lance')": "read_excel read_feather read_pickle "
-        "read_orc read_hdf", "lk.options.engine = 'local'": "set_option set_options config_context",
         "ds.to_table(order_by=[lk.ColumnOrdering('$number', ascending=False)])": "desc asc "
         "order_by sort", "lk.lit(datetime.datetime.now())": "current_timestamp now localtimestamp",
         "lk.sql('SELECT *, $name() OVER (ORDER BY $number) AS y FROM ds')": "row_number rank "
         "dense_rank", "lk.sql('SELECT $name($number) FROM ds')": "sum count max min median stddev",
         "lk.write_dataset(pl.$name('rows'), 'new.lance')": "read_ndjson read_delta read_ipc "
-        "read_avro", "ds.export('rows.parquet')": "to_parquet to_csv write_csv write_parquet",
+        "read_avro", "lk.sql('SELECT * FROM ds')": "execute read_sql table from_query QueryBuilder",
         "lk.sql('SELECT * FROM ds UNION ALL SELECT * FROM df')": "concat union "
         "concatenate_datasets", "lk.write_dataset(pd.DataFrame(array), 'new.lance')": "from_numpy",
         "lk.write_dataset(pl.scan_iceberg('t').collect(), 'new.lance')": "read_iceberg "
-        "scan_iceberg", "lk.write_dataset(pd.read_json('rows.json'), 'new.lance')": "read_json",
+        "scan_iceberg", "ds.export('rows.parquet')": "to_parquet to_csv write_csv write_parquet",
+        "lk.sql('SELECT *, row_number() OVER (ORDER BY $number) AS y FROM ds')": "Window "
+        "WindowSpec", "lk.write_dataset(pd.read_json('rows.json'), 'new.lance')": "read_json",
         "lk.LanceDataset.drop(uri)": "drop_table delete drop drop_dataset delete_dataset remove rm",
         "ds.to_table(nearest={'column': 'vector', 'q': query, 'k': 10})": "nearest_to search",
-        "ds.to_pandas()": "get_dummies cut qcut melt pivot pivot_table merge_asof crosstab",
         "lk.sql('SELECT count(DISTINCT $text) FROM ds')": "count_distinct n_unique nunique",
         "lk.lit(datetime.datetime(2026, 11, 2))": "datetime to_datetime date to_timestamp",
         "lk.sql('SELECT *, CASE WHEN $number > 3 THEN 1 ELSE 0 END AS y FROM ds')": "when",
         "lk.sql('SELECT *, $name($number) OVER (ORDER BY $key) AS y FROM ds')": "lag lead",
-        "lk.write_dataset(pl.read_delta('table'), 'new.lance')": "scan_delta", _MEAN: "avg mean",
-        "lk.sql('SELECT * FROM ds')": "execute read_sql table from_query",
+        "lk.options.engine = 'local'": "set_option set_options config_context",
+        "lk.write_dataset(pl.read_delta('table'), 'new.lance')": "scan_delta",
+        "lk.lit(datetime.timedelta(days=1))": "duration timedelta", "lk.dataset(uri).tags": "tags",
         "lk.col('$number')": "F functions Expr field f column c", "ds.insert(df)": "append insert",
         "lk.col('$number').fill_null(0)": "coalesce ifnull nvl", _UPSERT: "merge upsert merge_into",
-        "ds.deep_clone('copy.lance')": "clone copy deep_clone", "lk.dataset(uri).tags": "tags",
         "lk.lit(datetime.date.today())": "today current_date", "lk.errors": "exceptions exc",
         "lk.col('$text').concat('a')": "concat_str concat_ws", _DISTINCT: "unique distinct",
         "ds.to_table(filter='$filter')": "expr filter where",
-        "lk.col('$number').is_null()": "isna isnull notna", "lk.scan_polars(ds)": "LazyFrame lazy",
+        "lk.col('$number').is_null()": "isna isnull notna",
         "lk.options": "config get_option settings Config",
         "lk.sql('SELECT stddev($number) FROM ds')": "std",
         "lk.diff(ds.checkout_version(1), ds)": "compare", "lk.__version__": "version show_versions",
@@ -77,36 +80,37 @@ NAMES: Mapping[str, Lines] = {
         "ds.to_pandas()": "index set_axis df toPandas fetchdf pandas pivot_table pivot explode "
         "reset_index corr melt unstack stack rolling resample interpolate plotly T to_df cumsum "
         "shift pct_change to_sql style cumprod squeeze to_markdown to_html to_period hash_rows lag "
-        "lead to_clipboard to_latex corrwith mad sem skew kurt prod", "ds[-5:]": "tail last",
+        "lead to_clipboard to_latex corrwith mad sem skew kurt prod first_valid_index combine "
+        "cumcount upsample get_group", "lk.scan_polars(ds)": "lazy to_lazy lazyframe to_lazyframe",
         "ds.to_batches()": "iterrows itertuples items iterate to_iter batches iter_batches "
         "to_reader to_pyarrow_dataset to_arrow_batch_reader to_record_batches iter_slices "
         "fetch_record_batch toLocalIterator foreach to_torch set_format with_format "
-        "to_iterable_dataset batch to_tf to_tensorflow data_loader", "ds.scanner()": "scan",
+        "to_iterable_dataset batch to_tf to_tensorflow data_loader foreachPartition",
         "lk.sql('SELECT * FROM ds ORDER BY $number')": "sort_values sort orderBy order_by sort_by "
         "nlargest nsmallest rank top_k arrange idxmax idxmin bottom_k slice_max slice_min "
         "sortWithinPartitions argsort arg_sort order", "ds.head(1)": "first fetchone take_first",
-        "lk.sql('SELECT $text, $mean FROM ds GROUP BY $text')": "groupby agg group_by groupBy "
-        "aggregate rollup cube summarise summarize crosstab partition_by group_by_dynamic",
+        "lk.sql('SELECT $text, $mean FROM ds GROUP BY $text')": "count_by groupby agg group_by "
+        "groupBy aggregate rollup cube summarise summarize crosstab partition_by group_by_dynamic",
+        "ds.to_table(filter='$filter')": "query filter where search_rows mask find get_rows eval "
+        "select_rows isin between_time filter_rows lookup filter_by find_one find_all",
+        "ds.schema": "info schema_arrow printSchema print_schema arrow_schema describe_schema "
+        "explain_schema get_schema axes flags features collect_schema table_schema",
         "lk.sql('SELECT * FROM ds JOIN df USING ($key)')": "join join_asof crossJoin intersect "
         "left_join inner_join right_join full_join semi_join intersectAll", "function(ds)": "pipe",
-        "ds.schema": "info schema_arrow printSchema print_schema arrow_schema describe_schema "
-        "explain_schema get_schema axes flags features collect_schema", _MEAN: "mean avg",
         "ds.to_table()": "collect to_arrow arrow read_all read fetch_arrow_table to_pyarrow_table "
-        "toArrow fetchall_arrow read_table execute to_arrow_table",
-        "ds.to_table(filter='$filter')": "query filter where search_rows mask find get_rows eval "
-        "select_rows isin between_time filter_rows lookup", "ds.count_rows()": "size count tally",
+        "toArrow fetchall_arrow read_table execute to_arrow_table", "ds.scanner()": "scan",
         "ds.export('x.parquet')": "to_parquet write_parquet copy_to to_pickle sink_parquet to_hdf "
         "to_orc push_to_hub to_ipc write_ipc sink_ipc", "len(ds) == 0": "empty is_empty isEmpty",
         "ds.export('x.csv')": "to_csv to_json write_csv to_excel to_feather sink_csv write_ndjson "
-        "sink_ndjson to_stata write_json write_excel",
+        "sink_ndjson to_stata write_json write_excel", "ds.count_rows()": "size count tally",
         "ds.to_table().to_pylist()": "to_dict to_dicts to_pylist to_records tolist to_list "
-        "fetchall rows iter_rows toJSON fetchnumpy",
+        "fetchall rows iter_rows toJSON fetchnumpy", "ds[-5:]": "tail last", _MEAN: "mean avg",
         "ds.take([3]), and to change rows ds.update({'$number': '$zero'}, where='$filter')": "loc "
         "iloc iat", "lk.sql('SELECT * FROM ds')": "execute_sql read_sql run sql_query alias",
         "ds.to_table(columns=['$key'])": "select project select_columns get_column columns_select "
-        "relocate", "lk.sql('SELECT $name($number) FROM ds')": "sum min max median stddev",
+        "relocate", "ds.schema.names": "column_names names field_names fields get_columns",
         "ds.uri": "path location name table_uri _path table_path remote remotes origin url "
-        "upstream", "ds.schema.names": "column_names names field_names fields get_columns",
+        "upstream", "lk.sql('SELECT $name($number) FROM ds')": "sum min max median stddev",
         "ds['$number'].statistics().nulls": "isna isnull null_count notna notnull is_null isNull",
         "ds.sample(5)": "random shuffle sample_rows randomSplit train_test_split slice_sample",
         "ds['$text'].statistics().distinct": "nunique n_unique approx_n_unique n_distinct",
@@ -117,7 +121,6 @@ NAMES: Mapping[str, Lines] = {
         "ds.head()": "show display glimpse preview peek print to_string",
         _DISTINCT: "unique distinct dropDuplicates drop_duplicates_sql",
         "ds.to_pandas().to_numpy()": "values to_numpy numpy as_matrix",
-        "lk.scan_polars(ds)": "lazy to_lazy lazyframe to_lazyframe",
         "ds.to_pandas().describe()": "describe summary profile",
         "ds['$number']": "column get_col col series to_series",
         "ds.plot.columns(1)": "hist boxplot scatter bar line",
@@ -128,18 +131,19 @@ NAMES: Mapping[str, Lines] = {
         # rows
         "ds.insert(df)": "append add extend insert_into insert_rows add_rows append_rows "
         "insertInto saveAsTable write_dataset put ingest insert_many append_data add_files "
-        "extend_rows", "ds[3:] to read some rows, or ds.truncate_table() to delete all": "truncate",
+        "extend_rows insert_one create_write_transaction",
         _UPSERT: "upsert merge_into mergeInto insert_or_update merge_rows update_or_insert "
         "upsert_rows combine_first dynamic_partition_overwrite update_from",
         "lk.sql('SELECT * FROM ds UNION ALL SELECT * FROM df')": "concat union unionAll vstack "
         "unionByName union_all bind_rows", "ds.truncate_table()": "clear delete_all empty_table",
         "ds.update({'$number': '$zero'})": "set update_rows set_value updateAll replace_values "
-        "update_where", "ds.duplicates(['$key'])": "drop_duplicates deduplicate dedupe",
+        "update_where update_table", "ds.duplicates()": "duplicated is_duplicated find_duplicates",
         "ds.update({'$number': '$zero'}, where='$number IS NULL')": "fillna fill_null fill_nan "
-        "ffill bfill", "ds.duplicates()": "duplicated is_duplicated find_duplicates",
+        "ffill bfill", "ds[3:] to read some rows, or ds.truncate_table() to delete all": "truncate",
         "ds.to_table(filter='$number IS NOT NULL')": "dropna drop_nulls na drop_nans drop_na",
         "ds.delete('$filter')": "delete_rows remove drop_rows delete_where remove_rows",
         "lk.write_dataset(df, uri, mode='overwrite')": "overwrite replace replace_all",
+        "ds.duplicates(['$key'])": "drop_duplicates deduplicate dedupe",
         "lk.write_dataset(df, uri, mode='append')": "writer writeTo",
         "ds.insert(df), or ds.export('x.parquet') to files": "write",
         # columns
@@ -149,17 +153,17 @@ NAMES: Mapping[str, Lines] = {
         "with_column withColumns mutate hstack",
         "ds.drop_columns(['$number'])": "pop drop_column delete_column delete_columns "
         "remove_column dropColumn remove_columns",
+        "ds.add_columns(function)": "apply map transform map_batches applymap mapInPandas map_rows "
+        "map_partitions map_columns",
         "ds.alter_columns({'path': '$number', 'data_type': $type})": "astype cast change_type "
         "convert_dtypes cast_column",
-        "ds.add_columns(function)": "apply map transform map_batches applymap mapInPandas map_rows "
-        "map_partitions",
         "ds.add_columns({'new': '1'}), or ds.alter_columns({'path': '$number', 'nullable': True})":
         "alter",
         "ds.alter_columns({'path': '$number', 'nullable': True})": "alter_column change_column",
         # versions
         "ds.versions()": "history log list_versions snapshots get_versions show_history commits "
         "version_history describe_history get_history changelog transactions_log metadata_log "
-        "transaction_version inspect reflog whatchanged shortlog",
+        "transaction_version inspect reflog whatchanged shortlog list_table_versions",
         "ds.checkout_version(1)": "load_as_version load_version as_of time_travel at_version "
         "versionAsOf version_as_of snapshot_at use_version asof snapshot snapshot_by_id "
         "snapshot_as_of_timestamp", "ds.undo()": "redo uncommit undo_last amend discard unstage",
@@ -170,35 +174,38 @@ NAMES: Mapping[str, Lines] = {
         "delete_old_versions remove_old_versions expire_versions cleanup_metadata "
         "create_checkpoint maintenance", "ds.checkout_version(1), or ds.branches['x']": "checkout",
         "ds.diff()": "is_dirty status compare compare_versions diff_versions what_changed except_ "
-        "exceptAll subtract except_all uncommitted difference", "ds.revert(ds.version)": "backout",
+        "exceptAll subtract except_all uncommitted difference diff_stat",
         "ds.version": "version_number current_version get_current_version snapshot_id "
         "current_snapshot head_version HEAD hash sha commit_id rev_parse",
         "ds.changes(1)": "changes_since cdf load_cdf change_feed table_changes incremental "
-        "get_changes read_change_feed readStream show_commit",
+        "get_changes read_change_feed readStream show_commit", "ds.revert(ds.version)": "backout",
         "ds.deep_clone('copy.lance')": "copy push backup export_to save clone_to duplicate "
-        "to_lance rename_table save_to_disk move", "ds.branches.cherry_pick('x', 2)": "cherry_pick",
+        "to_lance rename_table save_to_disk move",
         "ds.checkout_latest()": "refresh reload update_incremental pull fetch_latest sync "
-        "update_to_latest checkout_newest", "ds.shallow_clone('copy.lance')": "clone fork link",
+        "update_to_latest checkout_newest",
         "ds.branches['x']": "switch checkout_branch use_branch switch_branch set_branch get_branch "
         "open_branch", "ds.branches.compare('x').conflicts": "conflicts resolve merge_conflicts",
-        "ds.insert(df, commit_message='message')": "commit_message message set_commit_message",
+        "ds.insert(df, commit_message='message')": "commit_message message set_commit_message "
+        "commit_all", "ds.branches.cherry_pick('x', 2)": "cherry_pick cherrypick",
+        "ds.shallow_clone('copy.lance')": "clone fork link symlink",
         # branches and tags
         "ds.create_branch('x')": "stash new_branch branch_create add_branch make_branch worktree "
-        "branch_from", "ds.branches.list()": "list_branches get_branches show_branches branch_list",
+        "branch_from", "ds.branches.delete('x')": "delete_branch drop_branch remove_branch",
+        "ds.branches.list()": "list_branches get_branches show_branches branch_list show_branch",
         "ds.tags.create('x')": "create_tag tag add_tag new_tag set_tag manage_snapshots",
-        "ds.branches.delete('x')": "delete_branch drop_branch remove_branch",
         "ds.branches.merge('x')": "merge_branch fast_forward merge_from",
+        "ds.tags.list()": "list_tags get_tags show_tags refs tag_list",
         "ds.tags.delete('x')": "delete_tag drop_tag remove_tag",
-        "ds.tags.list()": "list_tags get_tags show_tags refs", "ds.branches.rebase('x')": "rebase",
+        "ds.branches.rebase('x')": "rebase",
         # files, indices, settings
         "ds.create_scalar_index('$key', 'BTREE')": "add_index create_btree_index create_indexes "
         "make_index z_order zorder cluster_by clusterBy ensure_index sort_index update_spec",
+        "ds.to_table(nearest={'column': 'vector', 'q': query, 'k': 10})": "search vector_search "
+        "nearest knn similarity_search nearest_neighbors ann rerank hybrid_search",
         _COMPACT: "compact compact_files repartition coalesce rewrite_data_files compaction "
         "optimize_table rewrite vacuum_analyze optimize_files squash", "ds.dtypes": "select_dtypes",
         "ds.describe_indices()": "indexes list_indexes get_indices show_indexes list_index "
         "index_stats spec sort_order wait_for_index partition_columns", "ds[::2]": "gather_every",
-        "ds.to_table(nearest={'column': 'vector', 'q': query, 'k': 10})": "search vector_search "
-        "nearest knn similarity_search nearest_neighbors ann", "ds.branches['main']": "main master",
         "ds.update_config({'key': 'value'})": "set_properties set_tblproperties set_config "
         "set_table_properties update_properties", "lk.sql('SELECT stddev($number) FROM ds')": "std",
         "ds.stats.dataset_stats()": "detail details describe_table statistics table_stats "
@@ -206,35 +213,39 @@ NAMES: Mapping[str, Lines] = {
         "ds.optimize.optimize_indices()": "optimize_indices reindex update_index optimize_index "
         "update_indices refresh_index", "ds.update({'$number': '$zero'}, where='$filter')": "clip",
         "ds.create_temp_view('t')": "createOrReplaceTempView createTempView create_view "
-        "registerTempTable to_view register", "ds.constraints": "list_constraints get_constraints",
+        "registerTempTable to_view register", "ds.columns": "keys colRegex col_names list_columns",
         "ds.create_scalar_index('$text', 'INVERTED')": "create_fts_index create_full_text_index "
-        "create_text_index", "ds.validate()": "verify fsck repair check_integrity integrity_check",
+        "create_text_index", "lk.sql('SELECT median($number) FROM ds')": "quantile approxQuantile",
         "ds.constraints.add('name', '$filter')": "add_constraint create_constraint set_constraint "
-        "check add_check", "ds.get_fragments()": "fragments partitions list_fragments shard shards",
+        "check add_check", "ds.create_branch('new', ('name', None))": "rename_branch branch_rename",
         "ds.all_files()": "files file_uris list_files input_files inputFiles data_files "
         "get_add_actions generate", "ds.tags['name']": "snapshot_by_name load_tag get_tag open_tag",
+        "ds.update_metadata({'key': 'value'})": "withMetadata set_description set_comment "
+        "set_metadata", "ds.to_table(columns={'y': '$number'})": "selectExpr transmute select_expr",
         "ds.insert(df)  # each call commits by itself": "commit_changes begin transaction close "
         "flush", "lk.sql('SELECT * FROM ds WHERE $key NOT IN (SELECT $key FROM df)')": "anti_join",
+        "ds.to_table(with_row_id=True)": "with_row_index with_row_count rowid row_ids "
+        "with_row_number", "ds.get_fragments()": "fragments partitions list_fragments shard shards",
+        "ds.create_index('vector', 'IVF_PQ')": "create_vector_index create_ann_index "
+        "create_ivf_index", "ds.validate()": "verify fsck repair check_integrity integrity_check",
         "ds.to_table(full_text_query='words')": "full_text_search fts text_search match "
-        "search_text", "ds.to_table(columns={'y': '$number'})": "selectExpr transmute select_expr",
+        "search_text", "ds.lance_schema.unenforced_primary_key()": "primary_key primary_keys key",
         "ds.config()": "properties table_properties get_config tblproperties options settings",
         "lk.write_dataset(ds.to_table(), 'new.lance', primary_key='$key')": "set_primary_key",
-        "ds.to_table(with_row_id=True)": "with_row_index with_row_count rowid row_ids",
-        "ds.create_index('vector', 'IVF_PQ')": "create_vector_index create_ann_index",
-        "ds.lance_schema.unenforced_primary_key()": "primary_key primary_keys key",
         "ds.checkout_version(ds.version - 1)": "parent previous previous_version",
-        "lk.sql('SELECT median($number) FROM ds')": "quantile approxQuantile",
         "lk.cache_info()": "cache persist unpersist checkpoint storageLevel", "ds[::-1]": "reverse",
-        "ds.data_storage_version": "protocol format_version table_version", "len(ds.shape)": "ndim",
-        "ds.update({'$number': lk.col('$number').$name()})": "round abs", "ds[3:]": "skip offset",
+        "ds.data_storage_version": "protocol format_version table_version", "ds[3:]": "skip offset",
+        "ds.update({'$number': lk.col('$number').$name()})": "round abs", "len(ds.shape)": "ndim",
         "ds.explain.delete('$filter')": "dry_run preview_delete plan",
+        "ds.at(asof='2026-12-01')": "version_at at_time at_timestamp",
         "lk.sql('SELECT var_samp($number) FROM ds')": "var variance",
-        "ds.create_branch('new', ('name', None))": "rename_branch", "help(ds)": "help docs doc man",
         "ds.metadata": "get_metadata attrs embedding_functions", "ds.to_table().nbytes": "nbytes",
-        "ds.versions()[-1].provenance": "author committer user",
-        "ds.explore()": "explorer browse view gui edit", "ds.columns": "keys colRegex col_names",
-        "lk.diff(ds.checkout_version(1), ds)": "equals", "ds.count_rows('$filter')": "any all",
-        "lk.stream_sink(uri, 'name')": "writeStream",
+        "ds.versions()[-1].provenance": "author committer user", "help(ds)": "help docs doc man",
+        "ds.constraints": "list_constraints get_constraints", "ds.count_rows('$filter')": "any all",
+        "ds.explore()": "explorer browse view gui edit", "lk.spark_session()": "sparkSession",
+        "lk.diff(ds.checkout_version(1), ds)": "equals", "ds.branches['main']": "main master",
+        "ds.branches.compare('x').base": "merge_base", "lk.stream_sink(uri, 'name')": "writeStream",
+        "ds.plot.graph()": "log_graph",
     },
     "DatasetColumn": {
         _READ: "to_pandas to_list tolist to_numpy to_arrow to_pylist collect head values array "
@@ -325,7 +336,9 @@ ARGUMENTS: tuple[tuple[str, str, str], ...] = (
     ("add_columns", "ds.add_columns($given)", "(named)"),
     ("insert", "ds.insert(df), or ds.add_columns({'new': '1'}) for a column", "(positional)"),
     ("compact_files", "ds.optimize.compact_files(target_rows_per_fragment=1_000_000)",
-     "(positional)"), ("update_config", "ds.update_config($given)", "(named)"),
+     "(positional)"), ("old", "old=$value", "from_version from_ base start before since"),
+    ("checkout_version", "ds.at(asof=$value)", "timestamp asof time date as_of datetime"),
+    ("update_config", "ds.update_config($given)", "(named)"),
     ("optimize_indices", "ds.optimize.optimize_indices(index_names=['name'])", "(positional)"),
     ("update_config", "ds.update_config({'key': 'value'})", "(missing) (more)"),
     ("condition", "condition=$value", "where predicate filter expr"),

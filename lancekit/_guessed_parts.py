@@ -38,21 +38,23 @@ PARTS: Mapping[str, Lines] = {
     },
     "DatasetDiff": {
         "d.to_pandas()": "to_html to_markdown only iloc loc to_df df toPandas pandas frame "
-        "to_dataframe to_frame rows data details values", "d.to_polars()": "pl polars lazy",
+        "to_dataframe to_frame rows data details values to_sql to_excel",
+        "d.to_pandas().query(\"_change == 'insert'\")": "added inserted inserts additions new_rows "
+        "insertions left_only rows_added only_inserted", "d.to_polars()": "pl polars lazy",
+        "d.to_pandas().query(\"_change == 'delete'\")": "removed deleted deletes deletions "
+        "removals right_only rows_removed only_deleted",
         "d.to_pandas().query(\"_change.str.startswith('update')\")": "changed updated updates "
         "modified modifications changes edited",
-        "d.to_pandas().query(\"_change == 'insert'\")": "added inserted inserts additions new_rows "
-        "insertions left_only", "d.columns": "names column_names cells fields changed_columns",
         "d.counts": "stat numstat summary stats statistics count num_changes size shape describe "
         "totals num_rows", "len(d) == 0": "empty is_empty isEmpty equal has_changes any unchanged",
-        "d.to_pandas().query(\"_change == 'delete'\")": "removed deleted deletes deletions "
-        "removals right_only", "d.to_pandas().query('$filter')": "filter where query select",
         "d.old, d.new": "versions version before after base target left right from_version "
         "to_version", "d.to_table().to_pandas().to_csv('x.csv')": "to_csv write_csv export save",
         "d.to_table()": "to_arrow arrow table collect fetch_arrow_table to_arrow_table read_all",
         "d.to_table().to_pylist()": "to_dict to_dicts to_pylist tolist to_list fetchall to_json",
         "d.sample()": "head show display print preview limit tail first examples",
         "d.schema.dropped": "dropped_columns removed_columns columns_removed",
+        "d.columns": "names column_names cells fields changed_columns",
+        "d.to_pandas().query('$filter')": "filter where query select",
         "d.schema.added": "added_columns new_columns columns_added",
         "ds.undo()": "invert inverse reverse undo revert rollback",
         "d.to_batches()": "iterrows itertuples items iter_rows",
@@ -98,9 +100,9 @@ PARTS: Mapping[str, Lines] = {
         "ds.versions()[-1].timestamp": "time date created created_at committed commit_time "
         "datetime committed_at timestamp_ms when", "ds.restore($version)": "restore rollback reset",
         "ds.versions()[-1].operation": "op action kind type operationMetrics operation_type "
-        "summary operationParameters", "ds.changes($version)": "diff show changes compare stats",
+        "summary operationParameters", "ds.tags.create('x', $version)": "tag create_tag add_tag",
         "ds.versions()[-1].read_version": "parent parent_id parent_version parents previous "
-        "parent_snapshot_id", "ds.versions()[-1].num_rows": "rows row_count count count_rows size",
+        "parent_snapshot_id", "ds.versions()[-1].total_bytes": "bytes num_bytes size_bytes nbytes",
         "ds.versions()[-1].version": "id number version_id snapshot_id num sha hash version_number "
         "name", "ds.versions()[-1].message": "commit_message comment description msg subject title",
         "ds.versions()[-1].num_data_files": "files data_files num_files manifest_list manifests",
@@ -108,11 +110,11 @@ PARTS: Mapping[str, Lines] = {
         "ds.versions()[-1].provenance": "author user committer who userName user_name notebook",
         "ds.cleanup_old_versions(versions=[$version])": "delete remove drop expire",
         "ds.versions()[-1].writer": "engine engineInfo client library created_by",
-        "ds.versions()[-1].total_bytes": "bytes num_bytes size_bytes nbytes", "ds.undo()": "undo",
+        "ds.versions()[-1].num_rows": "rows row_count count count_rows size", "ds.undo()": "undo",
         "ds.checkout_version($version)": "checkout open load dataset as_of",
         "ds.checkout_version($version).schema": "schema columns schema_id",
         "ds.create_branch('x', $version)": "branch_from create_branch",
-        "ds.tags.create('x', $version)": "tag create_tag add_tag",
+        "ds.changes($version)": "diff show changes compare stats",
         "ds.revert($version)": "revert backout", "ds.tags.to_pandas()": "tags refs",
     },
     "Tags": {
@@ -120,10 +122,10 @@ PARTS: Mapping[str, Lines] = {
         "log ls", "ds.tags.get_version('$tag')": "version version_of resolve rev_parse get_ref sha",
         "ds.tags['$tag']": "get checkout open get_dataset switch load get_tag checkout_tag read "
         "dataset", "ds.tags.delete('$tag')": "remove drop pop delete_tag remove_tag rm clear untag",
+        "ds.tags.create('x')": "setdefault add new set_tag insert create_tag tag add_tag "
+        "get_or_create", "ds.tags.list_ordered()[0]": "latest last newest first head current",
         "ds.tags.update('$tag', $version)": "set move retag replace update_tag force set_version",
         "ds.tags.to_pandas()": "to_df df toPandas pandas frame to_dataframe to_frame collect",
-        "ds.tags.create('x')": "setdefault add new set_tag insert create_tag tag add_tag",
-        "ds.tags.list_ordered()[0]": "latest last newest first head current",
         "pa.table(ds.tags)": "to_arrow arrow to_table to_arrow_table", "list(ds.tags)": "to_list",
         "'$tag' in ds.tags": "exists has contains has_tag tag_exists",
         "ds.deep_clone('copy.lance')": "push pull fetch sync", "ds.tags.to_polars()": "pl polars",
@@ -134,21 +136,21 @@ PARTS: Mapping[str, Lines] = {
     "Branches": {
         "ds.branches['$branch']": "checkout switch get open get_dataset load use checkout_branch "
         "switch_branch set get_branch read", "ds.branches.rebase('$branch')": "rebase_onto update",
+        "ds.branches.list()": "items values all show tolist list_branches to_dict to_pylist "
+        "get_branches print ls list_all", "ds.branches['main']": "main master default trunk",
         "ds.branches.merge('$branch')": "fast_forward merge_into merge_branch ff squash merge_from "
         "fast_forward_branch", "pa.table(ds.branches)": "to_arrow arrow to_table to_arrow_table",
         "ds.branches.compare('$branch')": "diff status plan merge_base diff_branch merge_preview "
         "preview ahead behind", "ds.create_branch('new', ('$branch', None))": "rename copy move",
-        "ds.branches.list()": "items values all show tolist list_branches to_dict to_pylist "
-        "get_branches print ls", "ds.branch": "current active head name current_branch HEAD",
         "ds.branches.delete('$branch')": "remove drop pop delete_branch remove_branch rm "
         "drop_branch", "'$branch' in ds.branches": "exists has contains has_branch branch_exists",
         "ds.branches.create('x')": "add new branch new_branch insert create_branch add_branch fork",
         "ds.branches.to_pandas()": "to_df df toPandas pandas frame to_dataframe to_frame collect",
         "ds.branches['$branch'].versions()": "log history versions commits latest last newest",
-        "ds.branches.cherry_pick('$branch', 2)": "pick cherrypick", "list(ds.branches)": "to_list",
-        "ds.branches['main']": "main master default trunk", "ds.plot.graph()": "plot graph network",
-        "ds.checkout_latest()": "pull fetch sync refresh", "ds.branches.to_polars()": "pl polars",
-        "ds.undo()": "revert undo reset restore rollback",
+        "ds.branch": "current active head name current_branch HEAD", "list(ds.branches)": "to_list",
+        "ds.branches.cherry_pick('$branch', 2)": "pick cherrypick",
+        "ds.checkout_latest()": "pull fetch sync refresh", "ds.plot.graph()": "plot graph network",
+        "ds.undo()": "revert undo reset restore rollback", "ds.branches.to_polars()": "pl polars",
         "len(ds.branches)": "count size num_branches",
         "ds.deep_clone('copy.lance')": "push publish",
     },
@@ -161,8 +163,8 @@ PARTS: Mapping[str, Lines] = {
         "pa.Table.from_pandas(ds.indices.to_pandas())": "to_arrow arrow to_table",
         "ds.stats.index_stats('$index')": "stats statistics index_stats",
         "ds.drop_index('$index')": "drop delete remove pop drop_index",
-        "list(ds.indices)": "names tolist to_list list", "ds.indices.to_polars()": "pl polars",
-        "'$index' in ds.indices": "exists has contains",
+        "list(ds.indices)": "names tolist to_list list", "ds.describe_indices()": "status coverage",
+        "'$index' in ds.indices": "exists has contains", "ds.indices.to_polars()": "pl polars",
     },
     "Constraints": {
         "ds.constraints.add('name', '$filter')": "create set insert check_constraint "
@@ -208,13 +210,14 @@ PARTS: Mapping[str, Lines] = {
     "DatasetOptimizer": {
         COMPACT: "compact executeCompaction rewrite z_order zorder zorder_by executeZOrderBy "
         "rewrite_data_files compaction bin_pack execute run all where repartition coalesce sort "
-        "cluster_by", "ds.explain.compact_files()": "plan dry_run preview explain estimate analyze",
+        "cluster_by defragment enable_auto_compact",
         "ds.optimize.optimize_indices()": "optimize indices reindex optimize_index update_indices "
         "refresh_index rebuild index", _AUTO: "auto_cleanup auto_vacuum schedule enable auto",
         CLEANUP: "vacuum cleanup cleanup_old_versions expire_snapshots gc clean expire_versions "
         "remove_orphan_files prune", "ds.optimize.disable_auto_cleanup()": "disable off",
         "ds.stats.dataset_stats()": "stats statistics info status describe metrics "
         "needs_compaction",
+        "ds.explain.compact_files()": "plan dry_run preview explain estimate analyze",
     },
     "LanceStats": {
         "ds.stats.dataset_stats()": "summary rows num_rows describe to_pandas table_stats size "
@@ -226,30 +229,31 @@ PARTS: Mapping[str, Lines] = {
         "lk.sql('SELECT *, CASE WHEN $column > 1 THEN 2 ELSE 3 END AS y FROM ds')": "when "
         "otherwise then where clip map if_else case", "lk.col('$column') ** 2": "pow power square",
         "lk.col('$column').rlike('^a')": "matches regexp_like str_contains match regexp regex "
-        "regexp_matches search fullmatch", "lk.col('$column').concat('a')": "concat_str cat append",
+        "regexp_matches search fullmatch", "lk.sql('SELECT bool_and($column > 1) FROM ds')": "all",
         'ds.to_table(columns={"y": "date_trunc(\'day\', $column)"})': "date_trunc truncate trunc "
         "date to_date strftime", "lk.col('$column').is_null()": "isnull isna is_na is_none IS_NULL",
         "ds.to_table(filter=lk.col('$column') > 1)": "filter collect to_list to_numpy values "
-        "to_pandas show head item", "lk.col('$column').lower()": "to_lowercase lower_case casefold",
+        "to_pandas show head item", "lk.sql('SELECT count($column) FROM ds')": "count value_counts",
         "ds.to_pandas()": "diff pct_change ffill bfill forward_fill backward_fill rolling split "
         "interpolate", "lk.sql('SELECT *, rank() OVER (ORDER BY $column) AS y FROM ds')": "rank",
         'ds.to_table(columns={"y": "date_part(\'$name\', $column)"})': "minute second quarter week "
-        "dow doy", "lk.col('$column').is_not_null()": "notnull notna is_valid not_null is_not_none",
+        "dow doy", "lk.col('$column').upper()": "to_uppercase upper_case title capitalize to_upper",
         "ds.to_table(columns={\"y\": \"date_part('dow', $column)\"})": "weekday dayofweek "
-        "day_of_week", "lk.col('$column').upper()": "to_uppercase upper_case title capitalize",
+        "day_of_week", "lk.col('$column').lower()": "to_lowercase lower_case casefold to_lower",
         "lk.sql('SELECT * FROM ds ORDER BY $column')": "asc desc sort sort_by sort_values order_by",
         "lk.sql('SELECT count(DISTINCT $column) FROM ds')": "n_unique nunique approx_n_unique",
         "ds.to_table(columns={'y': 'left($column, 3)'})": "substr substring slice left right",
         "lk.sql('SELECT *, lag($column) OVER (ORDER BY $column) AS y FROM ds')": "shift lag",
         "lk.sql('SELECT *, avg($column) OVER (PARTITION BY $text) AS y FROM ds')": "over",
+        "lk.col('$column').is_not_null()": "notnull notna is_valid not_null is_not_none",
         "lk.sql('SELECT DISTINCT $column FROM ds')": "unique distinct drop_duplicates",
         "lk.col('$column').length()": "len len_chars char_length size str_len",
         "ds.to_table(columns={'y': 'nullif($column, 0)'})": "nullif null_if",
         "lk.col('$column').fill_null(0)": "fillna coalesce ifnull nvl fill",
         "(lk.col('$column') > 1) & (lk.col('$column') < 5)": "and_ or_ xor",
         "lk.sql('SELECT sum($column) FROM ds')": "sum total cumsum cum_sum",
+        "lk.col('$column').concat('a')": "concat_str cat append concat_ws",
         "lk.sql('SELECT avg($column) FROM ds')": "mean avg average agg",
-        "lk.sql('SELECT count($column) FROM ds')": "count value_counts",
         "lk.sql('SELECT median($column) FROM ds')": "median quantile",
         "~lk.col('$column').is_in([1, 2])": "not_in is_not_in notin",
         "lk.sql('SELECT stddev($column) FROM ds')": "std var stddev",
@@ -257,8 +261,7 @@ PARTS: Mapping[str, Lines] = {
         "ds.to_table(columns={'y': 'signum($column)'})": "sign sgn",
         "lk.col('$column').alias('y')": "as_ rename name_as label",
         "lk.col('$column').trim()": "strip str_strip strip_chars",
-        "lk.sql('SELECT bool_and($column > 1) FROM ds')": "all",
-        "lk.col('$column').is_in([1, 2])": "in_ any_of one_of",
+        "lk.col('$column').is_in([1, 2])": "in_ any_of one_of", "-lk.col('$column')": "neg negate",
         "lk.col('$column') + 1": "add sub mul truediv div mod",
         "lk.sql('SELECT bool_or($column > 1) FROM ds')": "any",
         "lk.col('$column').array_contains(1)": "list arr has",
@@ -282,9 +285,9 @@ PARTS: Mapping[str, Lines] = {
         "lk.write_dataset(lk.sql(...), 'new.lance')": "save write create to_lance saveAsTable "
         "insertInto write_dataset write_table writeTo", "ds.delete('$filter')": "delete",
         "lk.sql(...).to_table()": "arrow to_arrow collect execute fetch_arrow_table toArrow "
-        "read_all result run to_arrow_table", "lk.sql(...).schema.names": "names column_names keys",
+        "read_all result run to_arrow_table", "lk.sql(...).to_pandas().plot()": "plot hist boxplot",
         "lk.sql('SELECT DISTINCT $text FROM r', r=lk.sql(...))": "unique distinct drop_duplicates "
-        "dropDuplicates value_counts", "lk.sql(...).fetchall()[0]": "fetchone first one take_first",
+        "dropDuplicates value_counts", "lk.sql(...).schema": "dtypes types description printSchema",
         "lk.sql('SELECT $key FROM r', r=lk.sql(...))": "select project with_columns withColumn "
         "assign drop selectExpr", "lk.sql(...).fetchall()[0][0]": "item scalar fetchval squeeze",
         "lk.sql('SELECT * FROM r ORDER BY $number', r=lk.sql(...))": "sort order orderBy order_by "
@@ -294,16 +297,16 @@ PARTS: Mapping[str, Lines] = {
         "lk.sql('SELECT * FROM r UNION ALL SELECT * FROM r', r=lk.sql(...))": "union unionAll "
         "concat append", "lk.sql(...).to_pandas().to_numpy()": "fetchnumpy to_numpy numpy values",
         "lk.sql(...).to_table().to_pylist()": "to_pylist to_pydict to_dicts to_dict records "
-        "iter_rows", "lk.sql(...).to_pandas().to_csv('x.csv')": "to_csv write_csv to_excel to_json",
+        "iter_rows", "lk.sql('SELECT * FROM r WHERE $filter', r=lk.sql(...))": "filter where query",
         "pq.write_table(lk.sql(...).to_table(), 'x.parquet')": "write_parquet to_parquet export",
         "lk.sql('SELECT * FROM r JOIN df USING ($key)', r=lk.sql(...))": "join merge crossJoin",
         "lk.sql(...).fetchall()": "fetch fetchmany rows iterrows tolist to_list itertuples",
         "lk.sql(...).head()": "show display print glimpse tail limit take preview sample",
-        "lk.sql('SELECT * FROM r WHERE $filter', r=lk.sql(...))": "filter where query",
+        "lk.sql(...).to_pandas().to_csv('x.csv')": "to_csv write_csv to_excel to_json",
         "lk.sql('SELECT $mean FROM r', r=lk.sql(...))": "sum mean min max median avg",
-        "lk.sql(...).schema": "dtypes types description printSchema",
+        "lk.sql(...).fetchall()[0]": "fetchone first one take_first",
         "len(lk.sql(...))": "count height size rowcount n_rows",
-        "lk.sql(...).to_pandas().plot()": "plot hist boxplot",
+        "lk.sql(...).schema.names": "names column_names keys",
         "ds.insert(lk.sql(...))": "insert append_to into",
         "lk.sql(...)  # it needs no closing": "close",
     },

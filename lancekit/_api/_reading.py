@@ -189,6 +189,9 @@ class Scans(Handle):
         [1, 2]
         """
         rows = check_count("num_rows", num_rows)
+        if "limit" in kwargs:  # it would have no effect
+            line = f"Use ds.head({kwargs['limit']!r})."
+            raise InvalidTypeError("head() takes num_rows, not limit.", hint=line)
         return self._scan(scan_arguments({**kwargs, "limit": rows})).to_table()
 
     def slice(self, start: int, end: int, columns: Columns = None) -> pa.Table:
