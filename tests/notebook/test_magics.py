@@ -223,8 +223,8 @@ def test_paths_go_without_quotes(shell: Any) -> None:
     assert len(shell.run_line_magic("lance", f"history {ds.uri}")) == len(ds.versions())
 
 
-@pytest.mark.parametrize("text", ["SELEC * FROM ds", "GRANT", "SELECT 1; SET x = 1"])
+@pytest.mark.parametrize("text", ["SELEC * FROM ds", "GRANT", "SELECT 1; GRANT x"])
 def test_statements_that_are_not_there_are_named(shell: Any, text: str, capsys: Any) -> None:
-    with pytest.raises(PredicateError, match=r"no statement '(SELEC|GRANT|SET)'[^?]*MERGE INTO"):
+    with pytest.raises(PredicateError, match=r"no statement '(SELEC|GRANT)'[^?]*MERGE INTO"):
         shell.run_cell_magic("lance", "", text)
     assert capsys.readouterr() == ("", "")

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support.house import PACKAGE, House, counted
 
 #: no more than these; lines have room for docstrings and for names that users guess
-MOST = House(modules=665, lines=149_260, rooms=57, arrows=466, lines_with_any=326)
+MOST = House(modules=665, lines=149_220, rooms=57, arrows=466, lines_with_any=326)
 
 
 def test_the_package_does_not_grow() -> None:
