@@ -35,7 +35,7 @@ NAMES: Mapping[str, Lines] = {
         "read_orc read_hdf read_fwf read_html read_xml read_stata read_sas", _MEAN: "avg mean",
         "lk.write_dataset(pl.read_database(query, connection), 'new.lance')": "read_database "
         "read_sql_table read_sql_query read_database_uri", "lk.dataset(uri).branches": "branches",
-        "lk.sql('SHOW TABLES')": "list_tables list_datasets table_names show_tables tables "
+        "lk.sql('SHOW TABLES')": "ls list_tables list_datasets table_names show_tables tables "
         "list_namespaces Catalog catalog namespace", "lk.read_csv('rows.csv')": "scan_csv from_csv",
         "ds.to_pandas()": "get_dummies cut qcut melt pivot pivot_table merge_asof crosstab "
         "json_normalize to_numeric explode", "ds.deep_clone('copy.lance')": "clone copy deep_clone",
@@ -171,7 +171,7 @@ NAMES: Mapping[str, Lines] = {
         "revert_to reset_to rollback_to restore_to set_current_snapshot restoreToTimestamp "
         "restore_to_version", "ds.versions()[-1]": "last_commit describe_commit latest_commit",
         _CLEANUP: "vacuum expire_snapshots cleanup gc remove_orphan_files clean prune purge "
-        "delete_old_versions remove_old_versions expire_versions cleanup_metadata "
+        "clean_up delete_old_versions remove_old_versions expire_versions cleanup_metadata "
         "create_checkpoint maintenance", "ds.checkout_version(1), or ds.branches['x']": "checkout",
         "ds.diff()": "is_dirty status compare compare_versions diff_versions what_changed except_ "
         "exceptAll subtract except_all uncommitted difference diff_stat",
@@ -345,7 +345,8 @@ ARGUMENTS: tuple[tuple[str, str, str], ...] = (
     ("expr", "expr=$value", "where predicate filter condition"),
     ("sql", "lk.sql('SELECT * FROM t WHERE $key > $$x', t=ds, x=3)", "(more) (wrong)"),
     ("bisect", "ds.bisect('$filter')", "(missing)"), ("export", "ds.export('x.csv')", "(missing)"),
-    ("blame", "ds.blame('$filter')", "(missing)"), ("pack", "ds.pack('x.zip')", "(missing)"),
+    ("changes", "ds.changes(1)", "(missing)"), ("blame", "ds.blame('$filter')", "(missing)"),
+    ("get_version", "ds.checkout_version(1)", "(more)"), ("pack", "ds.pack('x.zip')", "(missing)"),
     ("config", "ds.config()['x']", "(more)"), ("delete", "ds.delete('$filter')", "(missing)"),
     ("to_pandas", "ds.to_pandas().set_index($value)", "index index_col set_index"),
     ("to_pandas", "ds.to_batches(batch_size=$value)", "chunksize chunk_size iterator"),

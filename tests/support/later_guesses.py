@@ -178,6 +178,7 @@ LATER_GUESSES: dict[str, list[tuple[str, str]]] = {
         ("ds.optimize.enable_auto_compact()", "ds.optimize.compact_files()"), ("ds.indices.status()", "ds.describe_indices()"),
         ("ds.diff(1).rows_added", 'd.to_pandas().query("_change == \'insert\'")'), ("ds.diff(1).only_inserted", 'd.to_pandas().query("_change == \'insert\'")'),
         ("ds.diff(1).to_sql()", "d.to_pandas()"), ("ds.diff(from_version=1)", "old=1"), ('ds.checkout_version(timestamp="2026-01-01")', "ds.at(asof="),
-        ("ds.head(limit=3)", "ds.head(3)"),
+        ("ds.head(limit=3)", "ds.head(3)"), ("ds.clean_up()", "ds.cleanup_old_versions("), ("ds.changes()", "ds.changes(1)"),
+        ("ds.get_version(1)", "ds.checkout_version("), ("lk.ls()", "lk.sql('SHOW TABLES')"),
     ],
 }  # fmt: skip
