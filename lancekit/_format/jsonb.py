@@ -73,6 +73,11 @@ def _encode_text(text: str, lost: list[str]) -> bytes:
             f"{text[:60]!r} cannot be stored as JSON: {error}.",
             hint="Objects must have unique keys, and numbers must be finite.",
         ) from error
+    return _scalar(kind, data)
+
+
+def _scalar(kind: int, data: bytes) -> bytes:
+    """Return a value that is no container as JSONB."""
     return struct.pack(">II", _SCALAR, kind << 28 | len(data)) + data
 
 
@@ -206,25 +211,19 @@ class Part(NamedTuple):
     def encoded(self) -> bytes:
         """Return the value as separate JSONB."""
         body = self.data[self.at : self.at + self.size]
-        if self.kind == _CONTAINER:
-            return body
-        return struct.pack(">II", _SCALAR, self.kind << 28 | self.size) + body
-
-    def is_container(self) -> bool:
-        """Tell an object or an array from other values."""
-        return self.kind == _CONTAINER
+        return body if self.kind == _CONTAINER else _scalar(self.kind, body)
 
     def items(self) -> list[Part] | None:
         """Return the items of an array; ``None`` for other values."""
-        if not self.is_container():
+        if self.kind != _CONTAINER:
             return None
         is_object, found = _parts(self.data, self.at, self.size)
         return None if is_object else [Part(self.data, *place) for place in found]
 
     def members(self, key: bytes | None = None) -> list[Part]:
         """Return the values of an object, or of one key; an empty list for other values."""
-        data, _, at, size = self
-        is_object, found = _parts(data, at, size) if self.is_container() else (False, [])
+        data, kind, at, size = self
+        is_object, found = _parts(data, at, size) if kind == _CONTAINER else (False, [])
         if not is_object:
             return []
         names, values = found[: len(found) // 2], found[len(found) // 2 :]
