@@ -31,7 +31,7 @@ _CLAUSES = {
     "spec": "a window frame (ROWS, RANGE, GROUPS)", "version": "VERSION AS OF",
     "alternative": "INSERT OR", "direction": "FETCH", "tables": "DELETE without FROM",
 }  # fmt: skip
-#: by the same names: what to write instead
+#: the clause or query to write in place of each, by the same names
 _HINTS = {
     "spec": "Leave the frame out: the default ends at the current row if OVER has an ORDER BY, "
     "and is the whole partition if not.",

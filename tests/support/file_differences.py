@@ -272,7 +272,7 @@ OF_FILES = (
     ),
     Difference(
         "conditions in the paths of JSON functions, such as `$[*]?(@ > 1)`",
-        "raise an error that lists what a path may have",
+        "raise an error that shows the steps of a path",
         "select items by them",
         "A later release will have them.",
         _conditions_of_paths,
